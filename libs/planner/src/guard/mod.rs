@@ -15,10 +15,14 @@
 //! **Worth.** Rates count in units of the best rate per node that the owner of a trainer has. So no
 //! owner decides by the scale of its values, and gains over offered node-seconds are a share.
 //!
+//! **Pace.** How far forecasts look ahead depends on how long a trainer keeps its nodes. The guard
+//! counts the departures and changes of the trainers in the shadow of forecasts.
+//!
 //! **Cost.** While forecasts are followed, the simple rules take well under a millisecond. While
 //! another rule is followed, forecasts decide in their shadow.
 
 mod book;
+mod pace;
 mod shadow;
 
 use lacuna_model::{Followed, Rule};
@@ -27,8 +31,9 @@ use crate::decision::Decision;
 use crate::problem::Situation;
 
 use book::{Book, PerRule};
+use pace::Pace;
 pub(crate) use shadow::Posed;
-use shadow::{Seen, Shadow, worth};
+use shadow::{Seen, Shadow, changes, worth};
 
 /// The shadows of all rules and what they brought.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +42,8 @@ pub(crate) struct Guard {
     worth: Vec<f64>,
     shadows: PerRule<Shadow>,
     book: Book,
+    /// How often the trainers of the forecasts' shadow change.
+    pace: Pace,
 }
 
 impl Guard {
@@ -46,6 +53,9 @@ impl Guard {
         let seen = Seen::of(situation)?;
         let rates = self.shadows.map(Shadow::rate);
         self.book.pass(seen.as_of, &rates, self.seen.nodes());
+        let seconds = seen.as_of.since(self.seen.as_of).as_secs_f64().max(0.0);
+        let running = self.shadows.of(Rule::Forecasts).running();
+        self.pace.pass(seconds, running);
         let moved = self.seen.moved(&seen);
         self.worth = worth(situation);
         let mut departed = false;
@@ -54,6 +64,7 @@ impl Guard {
             departed |= cost > 0.0;
             self.book.charge(rule, cost);
         }
+        self.pace.change(self.shadows.of(Rule::Forecasts).hits());
         self.seen = seen;
         self.book.judge(departed);
         Some(self.book.rule())
@@ -68,8 +79,16 @@ impl Guard {
     /// followed rule.
     pub(crate) fn take(&mut self, rule: Rule, posed: &Situation<'_>, decision: &Decision) {
         let shadow = self.shadows.of_mut(rule);
+        if rule == Rule::Forecasts {
+            self.pace.change(changes(decision, posed));
+        }
         let cost = shadow.take(decision, posed, &self.worth);
         self.book.charge(rule, cost);
+    }
+
+    /// For how long a trainer keeps its nodes by forecasts, seconds.
+    pub(crate) fn kept_s(&self) -> f64 {
+        self.pace.kept_s()
     }
 
     /// The followed rule, and what each rule brought.

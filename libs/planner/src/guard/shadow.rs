@@ -90,6 +90,16 @@ fn per_node(item: &Item) -> f64 {
     at(item.min).max(at(item.max))
 }
 
+/// Number of running trainers whose nodes a decision changes, without those that a departure hit.
+pub(super) fn changes(decision: &Decision, posed: &Situation<'_>) -> usize {
+    let after = posed.candidates.iter().zip(&decision.sizes.counts);
+    let changed = |candidate: &Candidate, nodes: u32| {
+        let before = candidate.item.current;
+        !candidate.hit && before > 0 && before != nodes
+    };
+    after.filter(|(c, n)| changed(c, **n)).count()
+}
+
 /// The situation in which a rule decides.
 #[derive(Debug)]
 pub(crate) struct Posed {
@@ -122,6 +132,16 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
+    /// Number of candidates with nodes.
+    pub(super) fn running(&self) -> usize {
+        self.nodes.iter().filter(|nodes| **nodes > 0).count()
+    }
+
+    /// Number of candidates that a departure hit since the newest decision.
+    pub(super) fn hits(&self) -> usize {
+        self.hit.iter().filter(|hit| **hit).count()
+    }
+
     /// What all candidates gain per second.
     pub(super) fn rate(&self) -> f64 {
         self.rates.iter().sum()
