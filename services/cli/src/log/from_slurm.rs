@@ -117,20 +117,20 @@ impl Accounting {
         let mut file = BufWriter::new(File::create(&path).map_err(failed)?);
         writeln!(file, "{}", COLUMNS.replace(',', "|")).map_err(failed)?;
         let mut rows = 0_u64;
-        let (mut at, mut portion) = (from, PORTION);
+        let (mut at, mut portion, mut was_late) = (from, PORTION, false);
         while at < now {
             bar.asking(at.since(from), now.since(from), rows);
             let until = now.min(at + portion);
             let said = match answer(&sacct(at, until, cluster)).await {
                 Ok(said) => said,
-                Err(CommandError::TooLong { .. } | CommandError::Late { .. })
-                    if portion > LEAST =>
-                {
-                    portion = LEAST.max(Span::from_ms(portion.as_ms() / 2));
+                Err(error) => {
+                    let less = shorter(portion, &error, was_late);
+                    portion = less.ok_or_else(|| refuse(&error, at, until))?;
+                    was_late = is_late(&error);
                     continue;
                 }
-                Err(error) => return Err(refuse(&error, at, until)),
             };
+            was_late = false;
             // Jobs that have not ended are taken from the last answer.
             let last = until == now;
             let (begins, ends) = (local(at), local(until));
@@ -203,6 +203,18 @@ impl Accounting {
         std::fs::write(&path, text).map_err(|e| file_error("write", &path, &e))?;
         Ok(path)
     }
+}
+
+/// Half of a portion whose answer was too long or late. Nothing if that is of no use: where the half
+/// of a late portion is late too, Slurm does not answer at all.
+fn shorter(portion: Span, error: &CommandError, was_late: bool) -> Option<Span> {
+    let is_too_long = matches!(error, CommandError::TooLong { .. });
+    let may_help = is_too_long || (is_late(error) && !was_late);
+    (may_help && portion > LEAST).then(|| LEAST.max(Span::from_ms(portion.as_ms() / 2)))
+}
+
+const fn is_late(error: &CommandError) -> bool {
+    matches!(error, CommandError::Late { .. })
 }
 
 /// A program with the switch for a cluster.
@@ -351,6 +363,24 @@ lines|of a name
             "{text}"
         );
         assert_eq!(kept(true).0, 3);
+    }
+
+    #[test]
+    fn a_long_answer_is_asked_for_in_parts_and_a_slurm_that_hangs_is_given_up() {
+        let late = CommandError::Late {
+            program: "sacct".to_owned(),
+            limit: BOUNDS.time,
+        };
+        let long = CommandError::TooLong {
+            program: "sacct".to_owned(),
+            most: BOUNDS.stdout,
+        };
+        let half = Span::from_secs(43_200);
+        assert_eq!(shorter(PORTION, &late, false), Some(half));
+        assert_eq!(shorter(half, &late, true), None);
+        assert_eq!(shorter(half, &long, true), Some(Span::from_secs(21_600)));
+        assert_eq!(shorter(Span::from_secs(5000), &long, false), Some(LEAST));
+        assert_eq!(shorter(LEAST, &long, false), None);
     }
 
     #[test]

@@ -27,6 +27,7 @@ Examples:
   lacuna up --config lacuna.toml
   lacuna up --secure                            with keys, permissions and TLS
   lacuna up --holes holes.csv.gz --first-nodes 1024 --rate 600
+  lacuna up --model model.lacuna                forecasts start with what `lacuna forecast learn` found
 
 Addresses of [http] in the configuration are kept; a default one becomes a free port. Other
 commands find the cluster through up.json in the data directory. A service that dies is restarted
@@ -70,6 +71,10 @@ pub(crate) struct UpArgs {
     /// Advance the time of the trace when the loop has settled, instead of at --rate
     #[arg(long, requires = "holes", conflicts_with = "rate")]
     lock_step: bool,
+    /// Start forecasts with the model that `lacuna forecast learn` wrote, as the setting
+    /// forecast.model does
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// Give each user a key and encrypt: nats-server then verifies its users. The keys are kept in
     /// the data directory, under keys/
     #[arg(long, env = "LACUNA_SECURE", value_parser = clap::builder::FalseyValueParser::new())]
@@ -103,6 +108,9 @@ impl UpArgs {
                 start: self.start,
                 end: None,
             });
+        }
+        if let Some(model) = &self.model {
+            config.forecast.model = Some(absolute(model)?);
         }
         // One machine runs its own agents, so no list of nodes is needed.
         config.ingest.any_node |= self.secure;
