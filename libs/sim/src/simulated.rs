@@ -106,6 +106,14 @@ impl SimulatedTrace {
         &self.machine
     }
 
+    /// A walk from the start on.
+    fn walk(&self, planned_starts: bool) -> Result<Walk<'_>, SimError> {
+        let shared = Rc::new(RefCell::new(Shared::default()));
+        let (simulator, nodes) = (self.simulator(&shared)?, self.machine.nodes);
+        let part = (self.from_s, self.until_s);
+        Ok(Walk::new(simulator, shared, nodes, part, planned_starts))
+    }
+
     /// Starts a simulation at the first job.
     fn simulator(&self, shared: &Rc<RefCell<Shared>>) -> Result<Simulator<Jobs<'_>>, SimError> {
         let jobs: Jobs<'_> = match &self.sorted {
@@ -144,16 +152,15 @@ impl PoolTrace for SimulatedTrace {
         self.survey.history_holes
     }
 
+    /// Without planned starts, which are announced from the start on.
+    fn past(&self) -> Result<Option<Box<dyn PoolSteps + '_>>, SimError> {
+        if self.simulation.window.start.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(self.walk(false)?.before())))
+    }
+
     fn steps(&self) -> Result<Box<dyn PoolSteps + '_>, SimError> {
-        let shared = Rc::new(RefCell::new(Shared::default()));
-        let simulator = self.simulator(&shared)?;
-        let nodes = self.machine.nodes;
-        Ok(Box::new(Walk::new(
-            simulator,
-            shared,
-            nodes,
-            (self.from_s, self.until_s),
-            self.simulation.planned_starts,
-        )))
+        Ok(Box::new(self.walk(self.simulation.planned_starts)?))
     }
 }

@@ -52,6 +52,13 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// The walk through the time before its start in its place. Steps at the start belong to the other.
+    pub(super) const fn before(mut self) -> Self {
+        self.begun = true;
+        self.until_s = self.from_s.saturating_sub(1);
+        self
+    }
+
     /// Makes the simulator's next step in which a node changes, and gives its time.
     fn pull(&mut self) -> Result<Option<i64>, SimError> {
         self.closed.clear();
@@ -120,6 +127,7 @@ impl PoolSteps for Walk<'_> {
                 }));
         }
         Ok(Some(PoolStep {
+            // Before the start it is below zero.
             at_s: at.saturating_sub(self.from_s) as f64,
             closed: &self.closed,
             opened: &self.opened,

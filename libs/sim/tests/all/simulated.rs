@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_batchsim::Machine;
 use lacuna_model::Timestamp;
-use lacuna_sim::{PoolTrace, SimError, SimulatedTrace, Simulation};
+use lacuna_sim::{PoolSteps, PoolTrace, SimError, SimulatedTrace, Simulation};
 use lacuna_skip::{data, or_skip};
 use lacuna_trace::{Reading, Window};
 use tempfile::TempDir;
@@ -40,8 +40,11 @@ fn survey(path: &Path, nodes: u32, simulation: Simulation) -> Result<SimulatedTr
 type WalkedStep = (f64, Vec<u32>, Vec<(u32, i64)>);
 
 fn walk(trace: &dyn PoolTrace) -> Vec<WalkedStep> {
+    walk_all(trace.steps().unwrap())
+}
+
+fn walk_all(mut steps: Box<dyn PoolSteps + '_>) -> Vec<WalkedStep> {
     let mut walked = Vec::new();
-    let mut steps = trace.steps().unwrap();
     while let Some(step) = steps.next().unwrap() {
         walked.push((step.at_s, step.closed.to_vec(), step.opened.to_vec()));
     }
@@ -116,7 +119,15 @@ fn a_window_begins_with_the_present_holes() {
         (90.0, vec![], (0..4).map(|node| (node, 1_150_000)).collect()),
     ];
     assert_eq!(walk(&simulated), expected);
-    // Nodes 2 and 3 had a hole from 0 to 20.
+    // Nodes 2 and 3 had a hole from 0 to 20, from which a predictor learns.
+    let past = simulated.past().unwrap().unwrap();
+    let both = |at_ms| vec![(2, at_ms), (3, at_ms)];
+    let expected: Vec<WalkedStep> = vec![
+        (-60.0, vec![], both(1_000_000)),
+        (-40.0, vec![2, 3], vec![]),
+        (-10.0, vec![], both(1_050_000)),
+    ];
+    assert_eq!(walk_all(past), expected);
     assert_eq!(simulated.history(), 2);
     assert_eq!(simulated.length_s(), 90.0);
 }
