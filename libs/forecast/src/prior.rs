@@ -13,10 +13,10 @@ const SCALE_S: f64 = 300.0;
 /// `lacuna-lab forecast prior LOG --name NAME`.
 #[rustfmt::skip]
 const MACHINES: [(&str, f64, f64, [f32; STRATA]); 7] = [
-    ("p3 spot", 10000.0, 2.28, [0.50, 0.50, 0.50, 0.50, 0.05, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.05, 0.11, 0.50, 0.50]),
+    ("p3-spot", 10000.0, 2.28, [0.50, 0.50, 0.50, 0.50, 0.05, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.05, 0.11, 0.50, 0.50]),
     ("mason", 300.0, 0.35, [0.50, 0.50, 0.50, 0.50, 0.07, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.45, 0.50, 0.50, 0.50]),
-    ("nine zones", 3000.0, 1.10, [0.06, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.14, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50]),
-    ("lisa", 30.0, 1.15, [0.50, 0.50, 0.50, 0.50, 0.20, 0.79, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.62, 0.82, 0.82, 0.89]),
+    ("spot-9-zones", 3000.0, 1.10, [0.06, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.14, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50]),
+    ("surf", 30.0, 1.15, [0.50, 0.50, 0.50, 0.50, 0.20, 0.79, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.62, 0.82, 0.82, 0.89]),
     ("prometheus", 100.0, 0.82, [0.50, 0.50, 0.50, 0.50, 0.20, 0.28, 0.50, 0.50, 0.50, 0.50, 0.50, 0.50, 0.67, 0.84, 0.75, 0.50]),
     ("summit", 1000.0, 1.75, [0.36, 0.59, 0.74, 0.84, 0.75, 0.88, 0.92, 0.97, 0.79, 0.88, 0.92, 0.95, 0.85, 0.94, 0.97, 0.98]),
     ("theta", 3000.0, 1.02, [0.50, 0.50, 0.50, 0.50, 0.53, 0.53, 0.71, 0.72, 0.50, 0.50, 0.50, 0.50, 0.97, 0.98, 0.99, 1.00]),
@@ -102,14 +102,8 @@ impl Prior {
         Self::of(&[])
     }
 
-    /// What the traces available show: spot nodes of two kinds, four machines with a queue of batch jobs
-    /// and a small university's.
-    #[must_use]
-    pub fn known() -> Self {
-        Self::of(&Self::machines())
-    }
-
-    /// The machines of [`known`](Self::known).
+    /// The machines whose traces are known: spot nodes of two kinds, four machines with a queue of
+    /// batch jobs and a small university's.
     #[must_use]
     pub fn machines() -> Vec<Machine> {
         let of = MACHINES.iter();
@@ -171,6 +165,8 @@ impl Prior {
 }
 
 impl Default for Prior {
+    /// Cold: what is known of other machines has brought nothing on one left out (`lacuna-lab
+    /// reproduce machines`).
     fn default() -> Self {
         Self::cold()
     }

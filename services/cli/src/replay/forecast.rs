@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use lacuna_forecast::Learnt;
+use lacuna_forecast::{Learnt, Prior};
 use lacuna_model::ForesightSettings;
 use lacuna_sim::{Forecasting, PoolTrace};
 
@@ -50,6 +50,21 @@ pub(super) struct ForecastArgs {
     /// Learn nothing from the part of the log before --from
     #[arg(long)]
     no_past: bool,
+    /// Expect a machine like one of these before anything is learnt: names of the table in
+    /// libs/forecast/src/prior.rs, or none
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = of_prior, hide = true)]
+    prior: Vec<String>,
+}
+
+/// A machine of the prior by its name, or none.
+fn of_prior(text: &str) -> std::result::Result<String, String> {
+    let machines = Prior::machines().into_iter();
+    let mut names: Vec<_> = machines.map(|machine| machine.name).collect();
+    names.push("none".into());
+    match names.iter().any(|name| name == text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected {}", names.join(", "))),
+    }
 }
 
 impl ForecastArgs {
@@ -67,6 +82,11 @@ impl ForecastArgs {
             past: !self.no_past,
             ..Forecasting::default()
         };
+        if !self.prior.is_empty() {
+            let mut machines = Prior::machines();
+            machines.retain(|machine| self.prior.iter().any(|name| *name == machine.name));
+            settings.prior = Prior::of(&machines);
+        }
         settings.joint.horizon_s = self.forecast_horizon;
         settings.joint.hysteresis = self.hysteresis;
         settings.joint.repool = !self.no_repool;

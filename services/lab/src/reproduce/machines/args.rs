@@ -10,7 +10,7 @@ use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{JsonArg, parse_time, print, print_json};
 
 use super::cells::{Cells, WINDOWS, goals, share};
-use super::column::{COLUMNS, Column, names};
+use super::column::{COLUMNS, Column, PRIOR, names};
 use super::machine::{MACHINES, Machine};
 use super::table::{json, markdown};
 use crate::reproduce::kept::Kept;
@@ -29,9 +29,9 @@ Examples:
 Each cell is a `lacuna replay` in a process of its own; --json prints its command. The first third
 of a log is history, of Summit its first five days. All columns are replays of the rest, with equal
 trainers. One replay gives all windows: the samples until an hour, a day, a week, and the end, over
-those of the zero-cost bound until then. Theta is its first month, Summit its first 1,024 nodes. With
---keep, a table of hours that was ended goes on where it ended. The table is Markdown. The exit code
-is 1 if a replay failed, or a figure is below what is asked for.")]
+those of the zero-cost bound until then. Theta is its first month, SURF its first eleven days, Summit
+its first 1,024 nodes. With --keep, a table that was ended goes on where it ended. The table is
+Markdown. The exit code is 1 if a replay failed, or a figure is below what is asked for.")]
 pub(crate) struct MachinesArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR", conflicts_with = "log")]
@@ -111,7 +111,9 @@ impl MachinesArgs {
                 let command = machine.replay(machine.from(start, end), cost);
                 rows.extend(self.columns().iter().map(|column| {
                     let words = column.arguments.iter().map(|word| (*word).to_owned());
+                    let others = (column.name == PRIOR).then(|| machine.others());
                     let label = format!("{}, x{cost}, {}", machine.name, column.name);
+                    let words = words.chain(others);
                     row(label, command.iter().cloned().chain(words).collect())
                 }));
             }

@@ -96,14 +96,11 @@ impl Goal {
     }
 }
 
-/// The figures over all cells. What is asked for is asked of the default: with what other machines
-/// taught where that was run, else cold.
+/// The figures over all cells. What is asked for is asked of the default, which starts cold.
 pub(super) fn goals(cells: &[Cells]) -> Vec<Goal> {
-    let ran = |name: &str| cells.iter().any(|cell| cell.above(name).is_some());
-    let default = if ran(PRIOR) { PRIOR } else { COLD };
     let mut goals = Vec::new();
     for name in [COLD, PRIOR, LEARNT] {
-        let asked = |least: f64| Some(least).filter(|_| name == default);
+        let asked = |least: f64| Some(least).filter(|_| name == COLD);
         let above = cells
             .iter()
             .filter_map(|cell| Some((cell, cell.above(name)?)));
@@ -132,15 +129,22 @@ pub(super) fn goals(cells: &[Cells]) -> Vec<Goal> {
                 .filter_map(gain),
         )
     };
-    if let (Some(prior), Some(learnt)) = (gain(PRIOR), gain(LEARNT))
-        && learnt > 0.0
-    {
-        goals.push(Goal {
-            what: "(prior - cold) / (learnt - cold), of the means".to_owned(),
-            found: prior / learnt,
-            least: Some(TAUGHT),
-            at: None,
-        });
+    if let (Some(prior), Some(learnt)) = (gain(PRIOR), gain(LEARNT)) {
+        let mut figure = |what: &str, found, least| {
+            goals.push(Goal {
+                what: what.to_owned(),
+                found,
+                least,
+                at: None,
+            });
+        };
+        figure("mean of prior - cold", prior, None);
+        figure("mean of learnt - cold", learnt, None);
+        // Where learning brings nothing there is no part of it.
+        if learnt > 0.0 {
+            let what = "(prior - cold) / (learnt - cold), of the means";
+            figure(what, prior / learnt, Some(TAUGHT));
+        }
     }
     goals
 }
@@ -188,6 +192,23 @@ mod tests {
         assert!((worst.found + 0.01).abs() < 1e-12 && !worst.is_met());
         assert_eq!(worst.at.as_deref(), Some("a, x1, all"));
         assert!((above.found - 0.025).abs() < 1e-12 && above.is_met());
+    }
+
+    #[test]
+    fn what_other_machines_teach_is_a_part_of_what_the_past_teaches() {
+        let cell = |prior, learnt| {
+            let shares = [("dp", 0.8), (COLD, 0.8), (PRIOR, prior), (LEARNT, learnt)];
+            cells("a", 5.0, &shares)
+        };
+        let found = |of: &[Cells]| {
+            let goals = goals(of).into_iter();
+            let last = goals.filter(|goal| goal.what.contains("- cold"));
+            last.map(|goal| (goal.found * 1e3).round())
+                .collect::<Vec<_>>()
+        };
+        let two = [cell(0.81, 0.84), cell(0.82, 0.82)];
+        assert_eq!(found(&two), [15.0, 30.0, 500.0]);
+        assert_eq!(found(&[cell(0.81, 0.79)]), [10.0, -10.0]);
     }
 
     #[test]

@@ -26,10 +26,16 @@ pub(super) const LEARNT: &str = "learnt";
 const DP: &[&str] = &["--policy", "dp", "--beside", "requeue,torchrun-elastic"];
 
 /// All columns, in the order in which they are shown.
-pub(super) const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: [Column; 8] = [
     column("dp", "`dp`", DP),
     column("equal-share", "equal share", &["--policy", "equal-share"]),
     column(COLD, "`auto`, cold", &["--policy", "auto", "--no-past"]),
+    // Which machines are the others depends on the machine.
+    column(
+        PRIOR,
+        "`auto`, prior",
+        &["--policy", "auto", "--no-past", "--prior"],
+    ),
     column(LEARNT, "`auto`, learnt", &["--policy", "auto"]),
     column(
         "ahead",

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lacuna_forecast::Prior;
 use lacuna_model::{Span, Timestamp};
 
 /// The share of a log that is history: what comes after it is measured.
@@ -34,7 +35,12 @@ pub(super) const MACHINES: [Known; 7] = [
         &["--time-zone", "America/New_York"],
         FOUR,
     ),
-    known("surf", "machines/surf-2022-10.swf.gz", &[], FOUR),
+    known(
+        "surf",
+        "machines/surf-2022-10.swf.gz",
+        &["--until", "2022-10-11T22:00:00Z"],
+        FOUR,
+    ),
     known(
         "prometheus",
         "prometheus-2022-03/17_03_2022_idle_nodes.txt.gz",
@@ -115,6 +121,15 @@ impl Machine {
         [command.as_slice(), self.reading.as_slice()].concat()
     }
 
+    /// The other machines whose traces are known, separated by commas.
+    pub(super) fn others(&self) -> String {
+        let machines = Prior::machines();
+        // The first nodes of a machine are no other machine.
+        let others = machines.iter().map(|machine| machine.name.as_ref());
+        let others = others.filter(|name| !self.name.starts_with(name));
+        others.collect::<Vec<_>>().join(",")
+    }
+
     /// The end of the history of a log of this time.
     pub(super) fn from(&self, start: Timestamp, end: Timestamp) -> Timestamp {
         let third = HISTORY * end.since(start).as_secs_f64();
@@ -143,6 +158,16 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prior_is_of_the_other_machines() {
+        for known in &MACHINES {
+            let others = Machine::known(known, Path::new("/d")).others();
+            assert_eq!(others.split(',').count(), MACHINES.len() - 1, "{others}");
+        }
+        let unknown = Machine::other(Path::new("/l/a.swf"), &[]).others();
+        assert_eq!(unknown.split(',').count(), MACHINES.len());
+    }
 
     #[test]
     fn what_comes_after_the_history_is_replayed() {

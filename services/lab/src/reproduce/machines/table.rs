@@ -13,8 +13,9 @@ use crate::reproduce::table::aligned;
 const ABOUT: &str = "\
 Share kept of the zero-cost bound, from one start until the end of each window. The first third of a
 log (of Summit its first five days) is history, which only the column `learnt` and the look-ahead
-know. Trainers are an endless list of ShuffleNet on ImageNet. A window that is longer than what is
-left of a log is left out.
+know; `prior` starts with what the traces of the other machines show. Trainers are an endless list of
+ShuffleNet on ImageNet. A window that is longer than what is left of a log is left out. Theta is its first
+month, SURF its first eleven days, Summit its first 1,024 nodes.
 ";
 
 /// A table for each window, and the figures over all cells.
