@@ -1,13 +1,14 @@
 //! Files that are written whole or not at all: to a temporary file, then renamed.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::BufWriter;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::HoleRecord;
 use lacuna_trace::{Compression, HoleWriter};
 
-use crate::error::{Result, file_error};
+use crate::error::{CliError, Result, file_error};
 
 /// A function that writes one hole.
 type WriteHole<'a> = &'a mut dyn FnMut(&HoleRecord) -> std::io::Result<()>;
@@ -70,6 +71,31 @@ pub fn replace(path: &Path, fill: impl FnOnce(&Path) -> std::io::Result<()>) -> 
         discard(&half, path);
         file_error("write", path, &e)
     })
+}
+
+/// Checks that no file that a command writes is one that it reads.
+///
+/// # Errors
+/// One is, by whatever name or link.
+pub(crate) fn spare<'a>(
+    written: impl IntoIterator<Item = &'a PathBuf>,
+    read: impl Iterator<Item = &'a PathBuf> + Clone,
+) -> Result<()> {
+    let place = |path: &PathBuf| {
+        let file = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+        Some((file.dev(), file.ino()))
+    };
+    for out in written {
+        let is_same = |read: &&PathBuf| place(out).is_some_and(|at| Some(at) == place(read));
+        if let Some(read) = read.clone().find(is_same) {
+            let (out, read) = (out.display(), read.display());
+            return Err(
+                CliError::failed(format!("{out}: not written over {read}, which is read"))
+                    .remedy("name another file to write"),
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Checks that [`replace`] can write a file.

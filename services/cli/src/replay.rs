@@ -24,6 +24,7 @@ use lacuna_sim::{
 use lacuna_trace::{read_kinds, read_staged};
 
 use crate::error::{CliError, Result};
+use crate::files::spare;
 use crate::log::{Bar, HoleSource, Input, LeftOut, LogSummary, load, unreadable};
 
 pub(crate) use args::{ReplayArgs, USUAL};
@@ -36,6 +37,14 @@ pub use report::Target;
 /// A file cannot be read or written, a setting is invalid, or verification failed.
 pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let watch = Stopwatch::start();
+    let beside = [
+        &args.trainers,
+        &args.planned,
+        &args.kinds,
+        &args.forecast.model,
+    ];
+    let read = args.log.files().chain(beside.into_iter().flatten());
+    spare([&args.report, &args.svg].into_iter().flatten(), read)?;
     // An unwritable report is found before a long run instead of after it.
     let open = |path: &Option<PathBuf>| path.as_deref().map(Target::open).transpose();
     let (page, picture) = (open(&args.report)?, open(&args.svg)?);

@@ -11,7 +11,7 @@ use lacuna_sim::skill::{Evaluation, PredictorSkill, SampleTimes, SkillOptions, e
 use lacuna_sim::{Forecasting, Lesson, PoolTrace, Settings, SimError, learn};
 
 use crate::error::{CliError, Result};
-use crate::files::{can_write, replace};
+use crate::files::{can_write, replace, spare};
 use crate::log::{Bar, HoleSource, Input, LogArgs, LogSummary, load, unreadable};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::replay::order;
@@ -83,6 +83,7 @@ fn run_learn(args: &LearnArgs) -> Result<()> {
         },
         ..Settings::default()
     };
+    spare([&args.out], args.log.files().chain(&args.planned))?;
     // An unwritable place is found before a long run instead of after it.
     can_write(&args.out)?;
     let mut bar = Bar::new(args.json.json);

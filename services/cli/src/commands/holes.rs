@@ -11,7 +11,7 @@ use lacuna_sim::PoolTrace;
 use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 
 use crate::error::{CliError, Result, file_error};
-use crate::files::write_list;
+use crate::files::{spare, write_list};
 use crate::log::{Bar, Input, LeftOut, LogArgs, LogSummary, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::table::key_values;
@@ -50,6 +50,8 @@ pub(crate) struct HolesArgs {
 /// # Errors
 /// The log cannot be read, or a file cannot be written.
 pub(crate) fn run(args: &HolesArgs) -> Result<()> {
+    let written = [&args.out, &args.report, &args.svg];
+    spare(written.into_iter().flatten(), args.log.files())?;
     let mut bar = Bar::new(args.json.json);
     let Input {
         summary: log,

@@ -221,6 +221,14 @@ impl LogArgs {
         }
     }
 
+    /// The files that are read: the log, and those beside it.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
+        let machine = &self.machine;
+        let beside = [&machine.outages, &machine.reservations, &machine.nodes_file];
+        let log = Some(&self.log).filter(|_| self.text.from_slurm.is_none());
+        log.into_iter().chain(beside.into_iter().flatten())
+    }
+
     /// How outages are found; none if they are not looked for.
     pub(super) fn outages(&self) -> Option<Rule> {
         match self.part.leave_out_idle_above {

@@ -467,3 +467,21 @@ fn an_answer_is_of_the_time_in_which_something_was_replayed() {
     assert_eq!(left_out["outages"], 0);
     assert!(near(&left_out["of_hours"], 200.0 / 3600.0), "{found}");
 }
+
+#[test]
+fn no_file_that_is_read_is_written_over() {
+    let holes = "node,idle_from,idle_until,censored\na,0,100,0\nb,50,300,0\n";
+    let bench = Bench::with(&[("holes.csv", holes)]);
+    std::os::unix::fs::symlink(bench.path("holes.csv"), bench.path("link")).unwrap();
+    for arguments in [
+        &["holes", "holes.csv", "--out", "holes.csv"][..],
+        &["holes", "link", "--report", "holes.csv"],
+        &["replay", "holes.csv", "--svg", "./holes.csv"],
+        &["forecast", "learn", "holes.csv", "--out", "link"],
+    ] {
+        let text = complaint(&bench, arguments);
+        assert!(text.contains("not written over"), "{text}");
+        let kept = std::fs::read_to_string(bench.path("holes.csv")).unwrap();
+        assert_eq!(kept, holes, "{arguments:?}");
+    }
+}
