@@ -59,6 +59,10 @@ fn damaged(what: impl Into<String>) -> ModelError {
     ModelError::Damaged { what: what.into() }
 }
 
+fn unmarked() -> ModelError {
+    damaged("it does not begin as a saved model does")
+}
+
 /// Encodes a learnt state. `None` if it cannot be encoded, which is known of no predictor.
 #[must_use]
 pub fn seal(name: &str, version: u16, memory: &impl Serialize) -> Option<Vec<u8>> {
@@ -83,9 +87,7 @@ pub fn open<T: DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<T, ModelError> {
     let short = || damaged("it is too short");
-    let rest = bytes
-        .strip_prefix(MARK)
-        .ok_or_else(|| damaged("it does not begin as a saved model does"))?;
+    let rest = bytes.strip_prefix(MARK).ok_or_else(unmarked)?;
     let (found, rest) = rest.split_first_chunk::<2>().ok_or_else(short)?;
     let (&length, rest) = rest.split_first().ok_or_else(short)?;
     let (named, rest) = rest
@@ -123,10 +125,13 @@ pub fn join(head: &[u8], model: &[u8]) -> Option<Vec<u8>> {
 /// The head and the model of the bytes of [`join`].
 ///
 /// # Errors
-/// [`ModelError::Damaged`] if the bytes are shorter than the head.
+/// [`ModelError::Damaged`] if the bytes are shorter than the head, or no head follows its length.
 pub fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), ModelError> {
     let short = || damaged("it is too short");
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
+    if !rest.starts_with(MARK) {
+        return Err(unmarked());
+    }
     let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| short())?;
     rest.split_at_checked(length).ok_or_else(short)
 }

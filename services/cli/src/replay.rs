@@ -161,7 +161,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     };
     let history = shown.then(History::default);
     let mut replayed =
-        replay(recording, &trainers, &settings, history, &mut hooks).map_err(failed)?;
+        replay(recording, &trainers, &settings, history, &mut hooks).map_err(|error| {
+            match (error, &args.forecast.model) {
+                (SimError::Model(error), Some(path)) => forecast::unfit(path, &error),
+                (error, _) => failed(error),
+            }
+        })?;
     log_summary.ends(replayed.summary.until());
     if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);

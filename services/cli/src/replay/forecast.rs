@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use lacuna_forecast::{Learnt, Prior};
+use lacuna_forecast::{Learnt, Prior, Unfit};
 use lacuna_model::ForesightSettings;
 use lacuna_sim::{Forecasting, PoolTrace};
 
@@ -102,10 +102,25 @@ impl ForecastArgs {
 /// The file cannot be read, or is no model.
 fn read(path: &Path) -> Result<Learnt> {
     let bytes = std::fs::read(path).map_err(|e| file_error("read", path, &e))?;
-    Learnt::read(&bytes).map_err(|error| {
-        CliError::failed(format!("--model {}: {error}", path.display()))
-            .remedy("make it again with lacuna forecast learn")
-    })
+    Learnt::read(&bytes).map_err(|error| unfit(path, &error.into()))
+}
+
+/// The error of a model that cannot be used.
+pub(super) fn unfit(path: &Path, error: &Unfit) -> CliError {
+    let model = format!("--model {}", path.display());
+    match error {
+        Unfit::Model(error) => CliError::failed(format!("{model}: {error}"))
+            .remedy("make it again with lacuna forecast learn"),
+        Unfit::Ahead { until, now } => CliError::failed(format!(
+            "{model}: it has learnt up to {until}, and the replay starts at {start}: it would know the future",
+            until = iso_short(*until),
+            start = iso_short(*now)
+        ))
+        .remedy("start the replay later with --from, or learn a model with --until"),
+        Unfit::OtherMachine { .. } | Unfit::Simulated => {
+            CliError::failed(format!("{model}: {error}"))
+        }
+    }
 }
 
 /// What a replay starts with, as a note.
@@ -118,7 +133,7 @@ pub(super) fn starts_with(
     trace: &dyn PoolTrace,
     simulated: bool,
 ) -> Result<String> {
-    let (from, path) = (model.from(), path.display());
+    let (from, shown) = (model.from(), path.display());
     if from.simulated != simulated {
         let (of, here) = if simulated {
             ("nodes that a log names", "a simulated scheduler chose here")
@@ -129,7 +144,7 @@ pub(super) fn starts_with(
             )
         };
         return Err(CliError::failed(format!(
-            "--model {path}: the model is of another machine: of {of}, and not of those that {here}"
+            "--model {shown}: the model is of another machine: of {of}, and not of those that {here}"
         ))
         .remedy("learn it from the past of the same machine with lacuna forecast learn"));
     }
@@ -137,9 +152,9 @@ pub(super) fn starts_with(
     let names: Vec<_> = names.collect();
     let known = model
         .check(names.iter().map(AsRef::as_ref), trace.start())
-        .map_err(|error| CliError::failed(format!("--model {path}: {error}")))?;
+        .map_err(|error| unfit(path, &error))?;
     Ok(format!(
-        "forecasts start with --model {path}, learnt from {} to {} ({} holes ended), which knows {known} of the {} nodes",
+        "forecasts start with --model {shown}, learnt from {} to {} ({} holes ended), which knows {known} of the {} nodes",
         iso_short(from.from),
         iso_short(from.until),
         from.ended,

@@ -116,11 +116,17 @@ fn a_model_that_cannot_be_used_and_a_log_without_a_lesson_are_refused() {
     old[12] += 1;
     std::fs::write(bench.path("old"), old).unwrap();
     std::fs::write(bench.path("cut"), &model[..model.len() / 2]).unwrap();
+    std::fs::write(bench.path("short"), &model[..model.len() - 1]).unwrap();
     for (log, model, expected) in [
         ("holes.csv", "damaged", "checksum"),
         ("holes.csv", "old", "version"),
         ("holes.csv", "cut", "damaged"),
-        ("holes.csv", "holes.csv", "damaged"),
+        (
+            "holes.csv",
+            "short",
+            "--model short: the saved model is damaged",
+        ),
+        ("holes.csv", "holes.csv", "does not begin as a saved model"),
         ("holes.csv", "missing", "cannot read"),
         (
             "other.csv",
@@ -137,4 +143,10 @@ fn a_model_that_cannot_be_used_and_a_log_without_a_lesson_are_refused() {
         );
         assert!(text.contains(expected), "{log} {model}: {text}");
     }
+    let text = complaint(
+        &bench,
+        &["replay", "holes.csv", "--model", "m", "--from", "80000"],
+    );
+    let future = "learnt up to 1970-01-02T01:00:00Z, and the replay starts at 1970-01-01T22:13:20Z";
+    assert!(text.contains(future) && text.contains("--until"), "{text}");
 }
