@@ -33,7 +33,7 @@ use crate::problem::Situation;
 use book::{Book, PerRule};
 use pace::Pace;
 pub(crate) use shadow::Posed;
-use shadow::{Seen, Shadow, changes, worth};
+use shadow::{Seen, Shadow, worth};
 
 /// The shadows of all rules and what they brought.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +55,6 @@ impl Guard {
         self.book.pass(seen.as_of, &rates, self.seen.nodes());
         let seconds = seen.as_of.since(self.seen.as_of).as_secs_f64().max(0.0);
         let running = self.shadows.of(Rule::Forecasts).running();
-        self.pace.pass(seconds, running);
         let moved = self.seen.moved(&seen);
         self.worth = worth(situation);
         let mut departed = false;
@@ -64,7 +63,9 @@ impl Guard {
             departed |= cost > 0.0;
             self.book.charge(rule, cost);
         }
-        self.pace.change(self.shadows.of(Rule::Forecasts).hits());
+        let began = self.shadows.of(Rule::Forecasts).began();
+        let began = seen.lives.iter().copied().zip(began);
+        self.pace.pass(seconds, running, began);
         self.seen = seen;
         self.book.judge(departed);
         Some(self.book.rule())
@@ -80,7 +81,9 @@ impl Guard {
     pub(crate) fn take(&mut self, rule: Rule, posed: &Situation<'_>, decision: &Decision) {
         let shadow = self.shadows.of_mut(rule);
         if rule == Rule::Forecasts {
-            self.pace.change(changes(decision, posed));
+            let counts = decision.sizes.counts.iter().copied();
+            self.pace
+                .decide(self.seen.lives.iter().copied().zip(counts));
         }
         let cost = shadow.take(decision, posed, &self.worth);
         self.book.charge(rule, cost);

@@ -7,6 +7,8 @@ use lacuna_model::{Hole, Timestamp};
 use crate::decision::Decision;
 use crate::problem::{Candidate, Item, Situation, Slot};
 
+use super::pace::Began;
+
 /// The slots and trainers of a situation, by names that last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -15,7 +17,7 @@ pub(super) struct Seen {
     /// The holes of the slots in order of nodes, each with its slot.
     holes: Vec<(Hole, u32)>,
     /// The number of each candidate.
-    lives: Vec<u64>,
+    pub(super) lives: Vec<u64>,
 }
 
 /// The places of slots and candidates in a later situation.
@@ -90,16 +92,6 @@ fn per_node(item: &Item) -> f64 {
     at(item.min).max(at(item.max))
 }
 
-/// Number of running trainers whose nodes a decision changes, without those that a departure hit.
-pub(super) fn changes(decision: &Decision, posed: &Situation<'_>) -> usize {
-    let after = posed.candidates.iter().zip(&decision.sizes.counts);
-    let changed = |candidate: &Candidate, nodes: u32| {
-        let before = candidate.item.current;
-        !candidate.hit && before > 0 && before != nodes
-    };
-    after.filter(|(c, n)| changed(c, **n)).count()
-}
-
 /// The situation in which a rule decides.
 #[derive(Debug)]
 pub(crate) struct Posed {
@@ -137,9 +129,10 @@ impl Shadow {
         self.nodes.iter().filter(|nodes| **nodes > 0).count()
     }
 
-    /// Number of candidates that a departure hit since the newest decision.
-    pub(super) fn hits(&self) -> usize {
-        self.hit.iter().filter(|hit| **hit).count()
+    /// The candidates at the beginning of a moment.
+    pub(super) fn began(&self) -> impl Iterator<Item = Began> {
+        let each = self.nodes.iter().zip(&self.hit);
+        each.map(|(&nodes, &is_hit)| Began { nodes, is_hit })
     }
 
     /// What all candidates gain per second.
