@@ -15,14 +15,10 @@
 //! **Worth.** Rates count in units of the best rate per node that the owner of a trainer has. So no
 //! owner decides by the scale of its values, and gains over offered node-seconds are a share.
 //!
-//! **Pace.** How far forecasts look ahead depends on how long a trainer keeps its nodes. The guard
-//! counts the departures and changes of the trainers in the shadow of forecasts.
-//!
 //! **Cost.** While forecasts are followed, the simple rules take well under a millisecond. While
 //! another rule is followed, forecasts decide in their shadow.
 
 mod book;
-mod pace;
 mod shadow;
 
 use lacuna_model::{Followed, Rule};
@@ -31,7 +27,6 @@ use crate::decision::Decision;
 use crate::problem::Situation;
 
 use book::{Book, PerRule};
-use pace::Pace;
 pub(crate) use shadow::Posed;
 use shadow::{Seen, Shadow, worth};
 
@@ -42,8 +37,6 @@ pub(crate) struct Guard {
     worth: Vec<f64>,
     shadows: PerRule<Shadow>,
     book: Book,
-    /// How often the trainers of the forecasts' shadow change.
-    pace: Pace,
 }
 
 impl Guard {
@@ -53,8 +46,6 @@ impl Guard {
         let seen = Seen::of(situation)?;
         let rates = self.shadows.map(Shadow::rate);
         self.book.pass(seen.as_of, &rates, self.seen.nodes());
-        let seconds = seen.as_of.since(self.seen.as_of).as_secs_f64().max(0.0);
-        let running = self.shadows.of(Rule::Forecasts).running();
         let moved = self.seen.moved(&seen);
         self.worth = worth(situation);
         let mut departed = false;
@@ -63,9 +54,6 @@ impl Guard {
             departed |= cost > 0.0;
             self.book.charge(rule, cost);
         }
-        let began = self.shadows.of(Rule::Forecasts).began();
-        let began = seen.lives.iter().copied().zip(began);
-        self.pace.pass(seconds, running, began);
         self.seen = seen;
         self.book.judge(departed);
         Some(self.book.rule())
@@ -80,18 +68,8 @@ impl Guard {
     /// followed rule.
     pub(crate) fn take(&mut self, rule: Rule, posed: &Situation<'_>, decision: &Decision) {
         let shadow = self.shadows.of_mut(rule);
-        if rule == Rule::Forecasts {
-            let counts = decision.sizes.counts.iter().copied();
-            self.pace
-                .decide(self.seen.lives.iter().copied().zip(counts));
-        }
         let cost = shadow.take(decision, posed, &self.worth);
         self.book.charge(rule, cost);
-    }
-
-    /// For how long a trainer keeps its nodes by forecasts, seconds.
-    pub(crate) fn kept_s(&self) -> f64 {
-        self.pace.kept_s()
     }
 
     /// The followed rule, and what each rule brought.

@@ -7,8 +7,6 @@ use lacuna_model::{Hole, Timestamp};
 use crate::decision::Decision;
 use crate::problem::{Candidate, Item, Situation, Slot};
 
-use super::pace::Began;
-
 /// The slots and trainers of a situation, by names that last.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seen {
@@ -17,7 +15,7 @@ pub(super) struct Seen {
     /// The holes of the slots in order of nodes, each with its slot.
     holes: Vec<(Hole, u32)>,
     /// The number of each candidate.
-    pub(super) lives: Vec<u64>,
+    lives: Vec<u64>,
 }
 
 /// The places of slots and candidates in a later situation.
@@ -124,17 +122,6 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// Number of candidates with nodes.
-    pub(super) fn running(&self) -> usize {
-        self.nodes.iter().filter(|nodes| **nodes > 0).count()
-    }
-
-    /// The candidates at the beginning of a moment.
-    pub(super) fn began(&self) -> impl Iterator<Item = Began> {
-        let each = self.nodes.iter().zip(&self.hit);
-        each.map(|(&nodes, &is_hit)| Began { nodes, is_hit })
-    }
-
     /// What all candidates gain per second.
     pub(super) fn rate(&self) -> f64 {
         self.rates.iter().sum()

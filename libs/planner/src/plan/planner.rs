@@ -220,7 +220,7 @@ impl Planner {
         }
         let settings = match &decision.evaluation {
             Some(evaluation) => evaluation.settings,
-            None => forecast::reach(self.settings(), situation, None),
+            None => forecast::reach(self.settings(), situation),
         };
         let verdicts = reasons::report(&ReportInput {
             case,
