@@ -88,7 +88,6 @@ pub(super) const TABLES: [Table; 25] = [
         title: "Machines that Lacuna was not built on, from their first hour on, beside simple rules and what centres run today",
         commands: &[
             "reproduce machines --machines p3-spot,mason,prometheus --keep .cache/machines.jsonl",
-            "reproduce machines --machines spot-9-zones,surf,theta,summit-1024 --keep .cache/machines.jsonl",
         ],
         policy: "a column each",
         objective: FAIR,
