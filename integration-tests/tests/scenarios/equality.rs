@@ -575,11 +575,13 @@ fn spot() -> Result<(Vec<HoleRecord>, Timestamp, Timestamp), Missing> {
     Ok((holes, start, end))
 }
 
-/// A machine of which nothing is known: nothing is learnt before it begins, and few holes end.
-#[test]
-fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute() {
-    let (holes, start, end) = or_skip!(spot());
-    let case = Case {
+/// Twelve unlike trainers on these holes. Forecasts start with the model, if there is one.
+fn on_spot(
+    holes: Vec<HoleRecord>,
+    (start, end): (Timestamp, Timestamp),
+    model: Option<Lesson>,
+) -> Case {
+    Case {
         trainers: unlike(start, 12),
         holes,
         planned: Vec::new(),
@@ -587,9 +589,15 @@ fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute()
         end,
         policy: default_policy(),
         objective: "as-given",
-        model: None,
-    };
-    case.check();
+        model,
+    }
+}
+
+/// A machine of which nothing is known: nothing is learnt before it begins, and few holes end.
+#[test]
+fn services_and_replay_make_the_same_plans_on_spot_nodes_from_the_first_minute() {
+    let (holes, start, end) = or_skip!(spot());
+    on_spot(holes, (start, end), None).check();
 }
 
 /// The model of the first third of the time serves both for the rest.
@@ -600,15 +608,5 @@ fn services_and_replay_make_the_same_plans_with_a_learnt_model() {
     let start = begins + Span::from_secs_f64(third.round());
     let past = HoleTrace::with_planned(&holes, &[], None, begins, Some(start));
     let lesson = learn(&past, &Settings::default(), false, &mut |_| {}).unwrap();
-    let case = Case {
-        trainers: unlike(start, 12),
-        holes,
-        planned: Vec::new(),
-        start,
-        end,
-        policy: default_policy(),
-        objective: "as-given",
-        model: Some(lesson),
-    };
-    case.check();
+    on_spot(holes, (start, end), Some(lesson)).check();
 }
