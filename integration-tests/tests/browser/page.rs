@@ -158,6 +158,7 @@ impl Page {
             trainers,
             unusable: names.last().map(|name| node(name)).into_iter().collect(),
             pilot_s: 0.0,
+            followed: Generation(0),
         };
         bus.store(&address::trainers(&self.id), &state, "")
             .await

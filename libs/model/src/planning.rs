@@ -14,8 +14,9 @@ use crate::{NodeChoice, Policy, SettingError, Span, SpanText};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForesightSettings {
-    /// Longest time that a plan by forecasts looks ahead. It never looks further than four times
-    /// the trainers' rescale cost, nor further than the median length of the holes.
+    /// Longest time that a plan by forecasts looks ahead. It never looks further than the median
+    /// length of the holes, nor further than the longer of two: four times the trainers' rescale
+    /// cost, and the time between two changes of a trainer, which `auto` measures.
     #[serde(with = "SpanText")]
     pub horizon: Span,
     /// A change is made only if its gain is at least this many times its cost.

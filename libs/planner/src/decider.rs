@@ -116,12 +116,12 @@ impl Decider {
             return self.sizes.decide(situation, self.settings.policy);
         }
         if self.settings.policy != Policy::Auto {
-            return self.decide_by(Rule::Forecasts, situation, stopwatch);
+            return self.decide_by(Rule::Forecasts, situation, None, stopwatch);
         }
         let mut guard = std::mem::take(&mut self.guard);
         let decision = match guard.arrive(situation) {
             Some(rule) => self.guarded(&mut guard, rule, situation, stopwatch),
-            None => self.decide_by(Rule::Forecasts, situation, stopwatch),
+            None => self.decide_by(Rule::Forecasts, situation, None, stopwatch),
         };
         self.guard = guard;
         decision
@@ -135,13 +135,14 @@ impl Decider {
         situation: &Situation<'_>,
         stopwatch: &dyn Fn() -> f64,
     ) -> Decision {
+        let kept_s = Some(guard.kept_s());
         for other in Rule::ALL.into_iter().filter(|other| *other != rule) {
             let posed = guard.pose(other, situation);
             let posed = posed.within(situation);
-            let decision = self.decide_by(other, &posed, stopwatch);
+            let decision = self.decide_by(other, &posed, kept_s, stopwatch);
             guard.take(other, &posed, &decision);
         }
-        let mut decision = self.decide_by(rule, situation, stopwatch);
+        let mut decision = self.decide_by(rule, situation, kept_s, stopwatch);
         guard.take(rule, situation, &decision);
         decision.followed = Some(guard.followed());
         decision
@@ -151,6 +152,7 @@ impl Decider {
         &mut self,
         rule: Rule,
         situation: &Situation<'_>,
+        kept_s: Option<f64>,
         stopwatch: &dyn Fn() -> f64,
     ) -> Decision {
         match (rule, situation.pool_forecast) {
@@ -160,6 +162,7 @@ impl Decider {
                     pool_forecast,
                     settings: &self.settings,
                     seed: seed(self.settings.seed, situation.slots),
+                    kept_s,
                     stopwatch,
                 };
                 forecast::decide(&mut self.placer, &query)

@@ -32,8 +32,8 @@ pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
 pub use problem::{
-    Candidate, Far, Item, Lost, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES,
-    PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
+    Candidate, Far, History, Item, Lost, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes,
+    NO_NODES, PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
 };
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};

@@ -23,9 +23,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, OwnerUse, Plan, Pool,
-    RunId, Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble, Troubled,
-    is_default,
+    Efficiency, Epoch, Generation, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, OwnerUse,
+    Plan, Pool, RunId, Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble,
+    Troubled, is_default,
 };
 
 pub use lacuna_model::{
@@ -197,6 +197,9 @@ pub struct TrainersState {
     /// trainer.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub pilot_s: f64,
+    /// The newest plan that was followed; 0 before the first.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub followed: Generation,
 }
 
 impl TrainersState {

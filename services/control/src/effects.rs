@@ -139,6 +139,7 @@ impl EffectRunner {
                         trainers: view.trainers,
                         unusable: view.unusable,
                         pilot_s: view.pilot_s,
+                        followed: view.followed,
                     };
                     let subject = address::trainers(&self.ctx.cluster);
                     // Not awaited: it is published again whenever figures change.

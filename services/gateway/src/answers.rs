@@ -556,6 +556,7 @@ mod tests {
             trainers: vec![],
             unusable: vec![],
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         });
         for service in SINGLE_ACTIVE {
             view.take_leader(service.to_owned(), leader(&[]));

@@ -79,6 +79,7 @@ mod tests {
             trainers: vec![record(spec("t", 4), 1, nodes)],
             unusable: vec![],
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         });
         view.settle();
     }

@@ -514,6 +514,7 @@ mod tests {
             trainers: vec![record(spec("t", 4), 1, &["a", "b"])],
             unusable: vec![node("d")],
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         });
         for event in events(1, &[("idle", "a"), ("busy", "x")]) {
             view.take_event(&event);

@@ -286,6 +286,7 @@ mod tests {
             trainers: vec![record(spec("t", 4), 1, nodes)],
             unusable: unusable.iter().map(|name| node(name)).collect(),
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         }
     }
 

@@ -209,6 +209,7 @@ async fn publish_trainers(bus: &Bus, version: u64, nodes: &[&str]) {
         trainers: vec![record(spec("t", 4), 1, nodes)],
         unusable: vec![],
         pilot_s: 0.0,
+        followed: lacuna_model::Generation(0),
     };
     bus.store(&address::trainers(&cluster()), &state, "")
         .await

@@ -257,6 +257,7 @@ mod tests {
             trainers: vec![record(spec("t", 4), 1, &[])],
             unusable: vec![],
             pilot_s: 0.0,
+            followed: Generation(0),
         }
     }
 

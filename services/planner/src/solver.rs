@@ -109,6 +109,7 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
         topology: Some(&task.places.topology),
         kinds: Some(&task.places.kinds),
         pilot_s: state.pilot_s,
+        followed: state.followed,
     });
     let seconds = watch.seconds();
     let context = Context {

@@ -63,6 +63,7 @@ async fn trainers(bus: &Bus, version: u64, nodes: &[&str]) {
         trainers: vec![record(spec("t", 4), 1, nodes)],
         unusable: vec![],
         pilot_s: 0.0,
+        followed: Generation(0),
     };
     bus.store(&address::trainers(&cluster()), &state, "")
         .await
@@ -195,6 +196,7 @@ async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         trainers: vec![trainer],
         unusable: vec![],
         pilot_s: 0.0,
+        followed: Generation(0),
     };
     bus.store(&address::trainers(&cluster()), &trainers, "")
         .await

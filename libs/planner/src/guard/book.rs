@@ -3,7 +3,7 @@
 use lacuna_model::{Followed, Rule, RuleGain, Timestamp};
 
 /// Time over which gains fade to 1/e, seconds.
-const WINDOW_S: f64 = 8.0 * 3600.0;
+pub(super) const WINDOW_S: f64 = 8.0 * 3600.0;
 
 /// Time over which a difference of gains is one observation, seconds. Shorter ones depend on each
 /// other: a stall and the rate that paid for it lie minutes apart.

@@ -12,6 +12,8 @@ use crate::problem::{Candidate, Item, Situation, Slot};
 pub(super) struct Seen {
     /// The moment, in the cluster's time.
     pub(super) as_of: Timestamp,
+    /// The number of the decision.
+    pub(super) number: u64,
     /// The holes of the slots in order of nodes, each with its slot.
     holes: Vec<(Hole, u32)>,
     /// The number of each candidate.
@@ -28,7 +30,7 @@ pub(super) struct Moved {
 impl Seen {
     /// Nothing where nodes or trainers have no lasting names.
     pub(super) fn of(situation: &Situation<'_>) -> Option<Self> {
-        let (forecast, lives) = situation.pool_forecast.zip(situation.lives)?;
+        let (forecast, history) = situation.pool_forecast.zip(situation.history)?;
         let pooled = &forecast.pool.holes;
         let mut slots = vec![None; pooled.len()];
         for (slot, &hole) in (0..).zip(forecast.holes) {
@@ -39,7 +41,8 @@ impl Seen {
         Some(Self {
             as_of: forecast.pool.as_of,
             holes: holes.collect(),
-            lives: lives.to_vec(),
+            lives: history.lives.to_vec(),
+            number: history.number,
         })
     }
 
@@ -122,14 +125,19 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
+    /// Number of candidates with nodes.
+    pub(super) fn running(&self) -> usize {
+        self.nodes.iter().filter(|nodes| **nodes > 0).count()
+    }
+
     /// What all candidates gain per second.
     pub(super) fn rate(&self) -> f64 {
         self.rates.iter().sum()
     }
 
-    /// Goes on into a later situation. Gives the cost of the departures: one for each trainer that
-    /// they hit. A trainer below its minimum gives its other nodes back.
-    pub(super) fn pass(&mut self, moved: &Moved, situation: &Situation<'_>) -> f64 {
+    /// The shadow in a later situation, with the departures since. A trainer below its minimum gives
+    /// its other nodes back.
+    pub(super) fn next(&self, moved: &Moved, situation: &Situation<'_>) -> Self {
         let count = situation.candidates.len();
         let mut later = Self {
             owners: vec![None; situation.slots.len()],
@@ -154,12 +162,6 @@ impl Shadow {
                 None => later.hit.get_mut(j as usize).map(|hit| *hit = true),
             };
         }
-        let mut cost = 0.0;
-        for (j, candidate) in situation.candidates.iter().enumerate() {
-            if later.hit.get(j) == Some(&true) {
-                cost += candidate.item.down_s * later.rates.get(j).copied().unwrap_or(0.0);
-            }
-        }
         let short = later.nodes.iter().zip(situation.candidates);
         let short: Vec<bool> = short.map(|(nodes, c)| *nodes < c.item.min).collect();
         let runs = |j: u32| short.get(j as usize) == Some(&false);
@@ -174,8 +176,22 @@ impl Shadow {
         {
             *nodes = 0;
         }
-        *self = later;
-        cost
+        later
+    }
+
+    /// The cost of the departures since the newest decision: one for each trainer that they hit.
+    pub(super) fn cost_of_departures(&self, situation: &Situation<'_>) -> f64 {
+        let each = self.hit.iter().zip(&self.rates).zip(situation.candidates);
+        let hit = each.filter(|((hit, _), _)| **hit);
+        hit.map(|((_, rate), candidate)| candidate.item.down_s * rate)
+            .sum()
+    }
+
+    /// Number of running candidates that departures hit, or whose size a decision changes.
+    pub(super) fn changes(&self, decision: &Decision) -> usize {
+        let each = self.nodes.iter().zip(&self.hit).zip(&decision.sizes.counts);
+        each.filter(|((now, hit), next)| **hit || (**now > 0 && now != next))
+            .count()
     }
 
     /// The situation in which its rule decides.

@@ -67,5 +67,6 @@ pub(crate) use near::{LeafByLeaf, below, lighter, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub use settings::Settings;
+pub(crate) use settings::UNKNOWN_S;
 pub(crate) use value::{FirstHits, Means, judge, net_value, net_value_among};
 pub use value::{Member, set_value, value_among};

@@ -50,7 +50,7 @@ impl Default for Settings {
 const CHANGES: f64 = 4.0;
 
 /// Assumed length of holes while the pool does not report one, seconds.
-const UNKNOWN_S: f64 = 600.0;
+pub(crate) const UNKNOWN_S: f64 = 600.0;
 
 /// The shortest look ahead, seconds: about the period of the pollers of schedulers.
 const SHORTEST_S: f64 = 60.0;
@@ -58,11 +58,12 @@ const SHORTEST_S: f64 = 60.0;
 impl Settings {
     /// These settings with the look ahead for the given trainers, each with the stall of its start
     /// in seconds ([`crate::placement::Request::start_s`]). Holes typically last `typical_s`
-    /// seconds.
+    /// seconds, and a trainer keeps its nodes for `kept_s` seconds between two changes.
     ///
-    /// The look ahead is the least of three: the horizon; four times the mean cost of growing and
-    /// shrinking (a change that pays has paid by then); the typical length of a hole (the pool is
-    /// another one later). A minute is its floor.
+    /// The look ahead is the longer of two: four times the mean cost of growing and shrinking (a
+    /// change that pays has paid by then), and the time between two changes of a trainer (the next
+    /// one asks again). So it is long where little happens. The horizon and the typical length of a
+    /// hole (the pool is another one later) are its limits, and a minute is its floor.
     ///
     /// Four times the dearest start of a trainer without nodes is a floor above all of these. A
     /// start pays in the holes that last, and only a look at them shows it.
@@ -71,13 +72,16 @@ impl Settings {
         &self,
         trainers: impl Iterator<Item = (&'a Item, f64)> + Clone,
         typical_s: Option<f64>,
+        kept_s: Option<f64>,
     ) -> Self {
         let costs: f64 = trainers
             .clone()
             .map(|(item, _)| item.up_s + item.down_s)
             .sum();
         let cost = costs / trainers.clone().count().max(1) as f64;
-        let reach = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        let pays = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
+        let lasts = kept_s.unwrap_or_default();
+        let reach = pays.max(lasts.min(typical_s.unwrap_or(f64::INFINITY)));
         let starts = trainers.filter(|(item, _)| item.current == 0);
         let dearest = starts.fold(0.0, |most: f64, (_, start_s)| most.max(start_s));
         Self {

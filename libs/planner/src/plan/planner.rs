@@ -16,7 +16,7 @@ use crate::decider::Decider;
 use crate::decision::Decision;
 use crate::objective::{Objective, ObjectiveError};
 use crate::placement::forecast;
-use crate::problem::{Candidate, PoolForecast, Situation};
+use crate::problem::{Candidate, History, PoolForecast, Situation};
 use crate::settings::Settings;
 
 /// The input of a plan.
@@ -38,6 +38,8 @@ pub struct Input<'a> {
     pub kinds: Option<&'a NodeKinds>,
     /// Seconds for which a node of a trainer with a program waits for a pilot of its owner.
     pub pilot_s: f64,
+    /// The newest plan that was followed; 0 before the first.
+    pub followed: Generation,
 }
 
 /// A maker of plans. Two planners with equal settings make equal plans of equal inputs in the same
@@ -113,6 +115,7 @@ impl Planner {
             topology: None,
             kinds: None,
             pilot_s: 0.0,
+            followed: Generation::default(),
         })
     }
 
@@ -162,7 +165,11 @@ impl Planner {
                 known: &[],
                 complete_s: 0.0,
             }),
-            lives: Some(&lives),
+            history: Some(History {
+                lives: &lives,
+                number: input.generation.0,
+                carried_out: Some(input.followed.0),
+            }),
             doubt: input.stale.then_some(Doubt::StalePool),
         };
         let decision = self.decider.decide(&situation, &self.stopwatch.0);
@@ -220,7 +227,7 @@ impl Planner {
         }
         let settings = match &decision.evaluation {
             Some(evaluation) => evaluation.settings,
-            None => forecast::reach(self.settings(), situation),
+            None => forecast::reach(self.settings(), situation, None),
         };
         let verdicts = reasons::report(&ReportInput {
             case,

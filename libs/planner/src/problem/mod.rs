@@ -13,5 +13,5 @@ mod switches;
 pub use allocation::{Far, Item, Lost, Problem, Sizes};
 pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES, mixes_of, pair};
 pub(crate) use mixes::{count, with_count};
-pub use situation::{Candidate, PoolForecast, Situation, Slot, Users};
+pub use situation::{Candidate, History, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

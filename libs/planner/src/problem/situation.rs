@@ -69,6 +69,17 @@ pub struct PoolForecast<'a> {
     pub complete_s: f64,
 }
 
+/// What ties a decision to those before it.
+#[derive(Debug, Clone, Copy)]
+pub struct History<'a> {
+    /// A number of each candidate that stays the same from decision to decision.
+    pub lives: &'a [u64],
+    /// The number of this decision.
+    pub number: u64,
+    /// The number of the newest decision that was carried out, if not each one is.
+    pub carried_out: Option<u64>,
+}
+
 /// The input of a decision.
 #[derive(Debug, Clone)]
 pub struct Situation<'a> {
@@ -87,9 +98,9 @@ pub struct Situation<'a> {
     pub max_change: Option<u32>,
     /// Forecasts of when slots leave; absent where holes are not forecast.
     pub pool_forecast: Option<PoolForecast<'a>>,
-    /// A number of each candidate that stays the same from decision to decision. Without it
-    /// [`lacuna_model::Policy::Auto`] compares no rules.
-    pub lives: Option<&'a [u64]>,
+    /// What ties the decision to those before it. Without it [`lacuna_model::Policy::Auto`] compares
+    /// no rules.
+    pub history: Option<History<'a>>,
     /// A doubt, known beforehand, that forbids any growth.
     pub doubt: Option<Doubt>,
 }

@@ -53,7 +53,7 @@ fn decide(
         users: None,
         max_change: None,
         pool_forecast: None,
-        lives: None,
+        history: None,
         doubt: None,
     };
     let settings = Settings {

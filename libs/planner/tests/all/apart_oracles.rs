@@ -96,7 +96,7 @@ impl Small {
             users,
             max_change: None,
             pool_forecast: settings.policy.forecasts().then_some(pool_forecast),
-            lives: None,
+            history: None,
             doubt: None,
         };
         let decision = Decider::new(settings).decide(&situation, &|| 0.0);

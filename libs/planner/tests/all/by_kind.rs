@@ -65,6 +65,7 @@ fn planned(case: &Case, kinds: Option<&NodeKinds>, policy: Policy) -> Plan {
         topology: None,
         kinds,
         pilot_s: 0.0,
+        followed: Generation(0),
     });
     let context = Context {
         kinds,
@@ -193,6 +194,7 @@ fn nodes_of_no_usable_kind_are_not_given() {
             topology: None,
             kinds: none,
             pilot_s: 0.0,
+            followed: Generation(0),
         });
         assert_eq!(check(&plan, &beside.context()), []);
         assert!(nodes_of(&plan, "a").is_empty());

@@ -202,7 +202,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         users: None,
         max_change: None,
         pool_forecast: None,
-        lives: None,
+        history: None,
         doubt: None,
     };
     let mut decision = Decider::default().decide(&posed, &|| 0.0);
@@ -290,7 +290,7 @@ fn i18_a_value_without_the_trainers_that_share_an_uplink() {
             known: &[],
             complete_s: 0.0,
         }),
-        lives: None,
+        history: None,
         doubt: None,
     };
     let decide = |switches| Decider::new(settings(true)).decide(&situation(switches), &|| 0.0);

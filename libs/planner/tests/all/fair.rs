@@ -276,7 +276,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         users: users.as_ref(),
         max_change: None,
         pool_forecast: None,
-        lives: None,
+        history: None,
         doubt: None,
     };
     let settings = Settings {

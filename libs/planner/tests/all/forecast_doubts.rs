@@ -234,7 +234,7 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
                 known: &[],
                 complete_s: 0.0,
             }),
-            lives: None,
+            history: None,
             doubt: None,
         };
         Decider::new(settings(true)).decide(&situation, &|| 0.0)

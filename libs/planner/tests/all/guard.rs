@@ -3,7 +3,9 @@
 use lacuna_model::{
     Followed, Hole, Joint, NodeId, OrderSource, Pool, PooledHole, Rule, Span, Timestamp,
 };
-use lacuna_planner::{Candidate, Decider, Item, PoolForecast, Settings, Situation, Slot, Switches};
+use lacuna_planner::{
+    Candidate, Decider, Decision, History, Item, PoolForecast, Settings, Situation, Slot, Switches,
+};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -20,6 +22,12 @@ struct Machine {
     since: Vec<Timestamp>,
     owners: Vec<Option<u32>>,
     rng: ChaCha8Rng,
+    /// Whether each moment has two decisions more that are not carried out: before the departures are
+    /// known, and after the changes are made.
+    asks_again: bool,
+    /// The number of the newest decision, and of the newest one that was carried out.
+    number: u64,
+    carried_out: u64,
 }
 
 impl Machine {
@@ -31,6 +39,9 @@ impl Machine {
             since: vec![now; 8],
             owners: vec![None; 8],
             rng: ChaCha8Rng::seed_from_u64(seed),
+            asks_again: false,
+            number: 0,
+            carried_out: 0,
         }
     }
 
@@ -47,6 +58,20 @@ impl Machine {
                 }
             }
         }
+        if self.asks_again {
+            let _ = self.decide([false; 2], left_s);
+        }
+        let decision = self.decide(hit, left_s);
+        self.owners = decision.owners;
+        self.carried_out = self.number;
+        if self.asks_again {
+            let _ = self.decide([false; 2], left_s);
+        }
+        decision.followed.expect("auto compares rules")
+    }
+
+    fn decide(&mut self, hit: [bool; 2], left_s: [f64; 2]) -> Decision {
+        self.number += 1;
         let value = shufflenet();
         let held = |j| {
             self.owners
@@ -112,9 +137,7 @@ impl Machine {
             lives: Some(&[7, 8]),
             doubt: None,
         };
-        let decision = self.decider.decide(&situation, &|| 0.0);
-        self.owners = decision.owners;
-        decision.followed.expect("auto compares rules")
+        self.decider.decide(&situation, &|| 0.0)
     }
 }
 
@@ -137,5 +160,25 @@ fn auto_leaves_forecasts_that_mislead_and_comes_back_when_they_are_right() {
             back.is_some_and(|back| back.since > last.since),
             "seed {seed}"
         );
+    }
+}
+
+#[test]
+fn of_several_decisions_at_one_moment_only_the_one_that_is_carried_out_counts() {
+    let mut once = Machine::new(5);
+    let mut again = Machine::new(5);
+    again.asks_again = true;
+    for minute in 0..240 {
+        let (leaves, left_s) = if minute < 120 {
+            (0.03, [20.0; 2])
+        } else {
+            (0.7, [9e3, 40.0])
+        };
+        assert_eq!(
+            once.minute(leaves, left_s),
+            again.minute(leaves, left_s),
+            "{minute}"
+        );
+        assert_eq!(once.owners, again.owners, "{minute}");
     }
 }

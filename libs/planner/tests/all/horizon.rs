@@ -31,7 +31,7 @@ fn decide(trainers: &[Item], scenarios: &Scenarios) -> Vec<Option<u32>> {
         scenarios,
     };
     let starts = trainers.iter().map(|item| (item, item.up_s));
-    let settings = Settings::default().reach(starts, Some(120.0));
+    let settings = Settings::default().reach(starts, Some(120.0), None);
     BlockPlacer::new(settings).decide(&request).owners
 }
 
@@ -58,6 +58,20 @@ fn a_dear_start_is_made_beside_cheap_ones_and_beyond_the_horizon_that_was_set() 
 fn without_charged_starts_plans_look_no_further_than_the_pool_lasts() {
     let trainer = waiting(150.0);
     let free = std::iter::once((&trainer, 0.0));
-    let reach = Settings::default().reach(free, Some(120.0));
+    let reach = Settings::default().reach(free, Some(120.0), None);
     assert_eq!(reach.horizon_s, 120.0);
+}
+
+#[test]
+fn plans_look_as_far_as_trainers_keep_their_nodes_and_no_further_than_holes_last() {
+    let trainer = waiting(10.0);
+    let reach = |typical_s, kept_s| {
+        let free = std::iter::once((&trainer, 0.0));
+        Settings::default().reach(free, typical_s, kept_s).horizon_s
+    };
+    assert_eq!(reach(None, None), 440.0);
+    assert_eq!(reach(None, Some(100.0)), 440.0);
+    assert_eq!(reach(None, Some(900.0)), 900.0);
+    assert_eq!(reach(Some(600.0), Some(900.0)), 600.0);
+    assert_eq!(reach(None, Some(1e6)), 1800.0);
 }

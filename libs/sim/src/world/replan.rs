@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, Mixes, PoolForecast, Situation, Users, mixes_of};
+use lacuna_planner::{Decision, History, Mixes, PoolForecast, Situation, Users, mixes_of};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -99,7 +99,11 @@ impl World<'_> {
                 known: &seen.known,
                 complete_s: self.settings.lookahead.seconds(),
             }),
-            lives: Some(&numbers),
+            history: Some(History {
+                lives: &numbers,
+                number: self.tally.events,
+                carried_out: None,
+            }),
             doubt: None,
         };
         let event = Event {

@@ -82,6 +82,11 @@ impl PlanGate {
         Some(offer)
     }
 
+    /// The newest plan that was followed; 0 before the first.
+    pub(crate) const fn followed(&self) -> Generation {
+        self.followed
+    }
+
     /// A node of the followed plan is no hole.
     pub(crate) fn miss(&mut self, node: &NodeId) {
         self.missed.insert(node.clone());

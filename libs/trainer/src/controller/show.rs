@@ -68,6 +68,7 @@ impl Controller {
                 .collect(),
             unusable: unusable.map(|(id, _)| id.clone()).collect(),
             pilot_s: self.pilot_s(),
+            followed: self.plans.followed(),
         }
     }
 

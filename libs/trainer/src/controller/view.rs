@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Activity, Efficiency, Epoch, Harm, KindName, KindUse, NodeId, Stalls, Timestamp, TrainerId,
-    TrainerRecord, Trouble,
+    Activity, Efficiency, Epoch, Generation, Harm, KindName, KindUse, NodeId, Stalls, Timestamp,
+    TrainerId, TrainerRecord, Trouble,
 };
 
 /// The view of trainers that the planner needs.
@@ -22,6 +22,8 @@ pub struct TrainersView {
     /// Seconds for which a node waits for a pilot of its trainer's owner; 0 where agents serve any
     /// trainer.
     pub pilot_s: f64,
+    /// The newest plan that was followed; 0 before the first.
+    pub followed: Generation,
 }
 
 /// One node, as control sees it.

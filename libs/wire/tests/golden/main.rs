@@ -96,6 +96,7 @@ fn every_message_keeps_its_bytes() {
         trainers: vec![record()],
         unusable: vec![node("b")],
         pilot_s: 0.0,
+        followed: Generation(0),
     }]);
     check(&[PlanState {
         plan: plan(),

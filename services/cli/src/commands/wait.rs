@@ -444,6 +444,7 @@ mod tests {
             trainers,
             unusable: Vec::new(),
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         };
         let grown = || {
             said(vec![

@@ -317,6 +317,7 @@ mod tests {
             trainers,
             unusable: Vec::new(),
             pilot_s: 0.0,
+            followed: lacuna_model::Generation(0),
         };
         received.take_trainers(state(vec![
             record("a", Phase::Active, 3),

@@ -27,8 +27,9 @@ pub(super) struct ForecastArgs {
     /// Number of futures drawn for each decision
     #[arg(long, value_name = "N", default_value_t = ForesightSettings::default().scenarios, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
-    /// The longest horizon of a forecasting policy, seconds: no further than four times the cost of
-    /// a change, and than half of the holes last
+    /// The longest horizon of a forecasting policy, seconds: no further than half of the holes last,
+    /// and than four times the cost of a change or, if longer, `auto` finds that trainers keep their
+    /// nodes
     #[arg(long, value_name = "SECONDS", default_value_t = ForesightSettings::default().horizon.as_secs_f64())]
     forecast_horizon: f64,
     /// A change must be worth this many times its cost

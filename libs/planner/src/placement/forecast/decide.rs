@@ -20,22 +20,30 @@ pub(crate) struct Query<'a> {
     pub(crate) pool_forecast: PoolForecast<'a>,
     pub(crate) settings: &'a Settings,
     pub(crate) seed: u64,
+    /// Time between two changes of a trainer, seconds, if it is known.
+    pub(crate) kept_s: Option<f64>,
     pub(crate) stopwatch: &'a dyn Fn() -> f64,
 }
 
-/// The settings of placement with the look ahead for these candidates.
-pub(crate) fn reach(settings: &Settings, situation: &Situation<'_>) -> placement::Settings {
+/// The settings of placement with the look ahead for these candidates, whose nodes change once in
+/// `kept_s` seconds.
+pub(crate) fn reach(
+    settings: &Settings,
+    situation: &Situation<'_>,
+    kept_s: Option<f64>,
+) -> placement::Settings {
     let candidates = situation.candidates.iter();
     let typical_s = situation
         .pool_forecast
         .and_then(|f| f.pool.joint.as_ref()?.typical_s);
     let most = &settings.foresight.joint;
-    most.reach(candidates.map(|c| (&c.item, c.start_s)), typical_s)
+    let starts = candidates.map(|c| (&c.item, c.start_s));
+    most.reach(starts, typical_s, kept_s)
 }
 
 /// Decides by forecasts.
 pub(crate) fn decide(placer: &mut BlockPlacer, query: &Query<'_>) -> Decision {
-    let settings = reach(query.settings, query.situation);
+    let settings = reach(query.settings, query.situation, query.kept_s);
     let view = View::new(query.situation, &query.pool_forecast, settings.horizon_s);
     let decision = view.and_then(|view| allocate(placer, query, settings, view));
     decision.unwrap_or_else(|doubt| keep(query.situation, doubt))
