@@ -100,9 +100,11 @@ impl DepartureModel<'_> {
         let nodes = self.curve.len();
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let count = scenarios as usize;
+        let plain = self.known.is_empty() && announced_ends.is_empty();
+        // Scenario by scenario.
         let mut all = vec![0.0; nodes * count];
-        for s in 0..count {
-            let mut z = normal(&mut rng);
+        for leave in all.chunks_exact_mut(nodes.max(1)) {
+            let mut z = normal(rng.random());
             let mut at = 0;
             let mut last: Option<(f64, f64)> = None;
             while at < nodes {
@@ -116,9 +118,9 @@ impl DepartureModel<'_> {
                 }
                 let middle = self.curve[(at + end - 1) / 2];
                 let time = self.leave_s(middle, below(z));
-                for (node, leave) in
-                    (at..end).zip(all.iter_mut().skip(at * count + s).step_by(count))
-                {
+                leave[at..end].fill(time);
+                for node in if plain { end..end } else { at..end } {
+                    let leave = &mut leave[node];
                     let known = self.known.get(node).copied().unwrap_or(f64::INFINITY);
                     if known.is_finite() {
                         *leave = known;
@@ -137,11 +139,15 @@ impl DepartureModel<'_> {
                         }
                     };
                 }
-                z = CORRELATION * z + (1.0 - CORRELATION * CORRELATION).sqrt() * normal(&mut rng);
+                let uniform = rng.random();
+                if end < nodes {
+                    z = CORRELATION * z
+                        + (1.0 - CORRELATION * CORRELATION).sqrt() * normal(uniform);
+                }
                 at = end;
             }
         }
-        Scenarios::by_node(nodes, all)
+        Scenarios::new(nodes, all)
     }
 
     /// Leave time of a node with an announced end in one scenario, seconds.
@@ -181,9 +187,8 @@ impl DepartureModel<'_> {
     }
 }
 
-/// A standard normal deviate (Box and Muller 1958).
-fn normal(rng: &mut impl Rng) -> f64 {
-    let (a, b): (f64, f64) = (rng.random(), rng.random());
+/// A standard normal deviate from two uniform ones (Box and Muller 1958).
+fn normal((a, b): (f64, f64)) -> f64 {
     (-2.0 * (1.0 - a).ln()).sqrt() * (std::f64::consts::TAU * b).cos()
 }
 

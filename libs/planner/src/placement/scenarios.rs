@@ -10,6 +10,10 @@ pub struct Scenarios {
     count: usize,
     /// By node, then scenario, since the value of a node set reads whole nodes.
     leave: Vec<f64>,
+    /// The horizon of `stay_s`, seconds.
+    horizon_s: f64,
+    /// The stay of each node within the horizon, seconds; empty before [`Scenarios::within`].
+    stay_s: Vec<f64>,
     /// Where the nodes are.
     switches: Switches,
 }
@@ -35,9 +39,10 @@ impl Scenarios {
     #[must_use]
     pub fn new(nodes: usize, leave: Vec<f64>) -> Self {
         let count = leave.len().checked_div(nodes).unwrap_or(0);
+        let scenarios: Vec<&[f64]> = leave.chunks_exact(nodes.max(1)).collect();
         let mut by_node = Vec::with_capacity(nodes * count);
         for node in 0..nodes {
-            by_node.extend(leave.iter().skip(node).step_by(nodes).take(count));
+            by_node.extend(scenarios.iter().filter_map(|leave| leave.get(node)));
         }
         Self::by_node(nodes, by_node)
     }
@@ -51,7 +56,20 @@ impl Scenarios {
             nodes,
             count: leave.len().checked_div(nodes).unwrap_or(0),
             leave,
+            horizon_s: 0.0,
+            stay_s: Vec::new(),
             switches: Switches::default(),
+        }
+    }
+
+    /// The scenarios with the stays within this horizon at hand: decisions ask for them often.
+    #[must_use]
+    pub fn within(self, horizon_s: f64) -> Self {
+        let stays = (0..self.nodes).map(|node| self.mean_stay_s(node, horizon_s));
+        Self {
+            stay_s: stays.collect(),
+            horizon_s,
+            ..self
         }
     }
 
@@ -77,10 +95,15 @@ impl Scenarios {
     #[must_use]
     pub fn only(&self, places: &[u32]) -> Self {
         let leave = places.iter().flat_map(|&place| self.of(place as usize));
+        let stay_s = places
+            .iter()
+            .filter_map(|&place| self.stay_s.get(place as usize));
         Self {
             nodes: places.len(),
             count: self.count,
             leave: leave.copied().collect(),
+            horizon_s: self.horizon_s,
+            stay_s: stay_s.copied().collect(),
             switches: self
                 .switches
                 .only(places.iter().map(|&place| place as usize)),
@@ -118,6 +141,14 @@ impl Scenarios {
     /// Mean over the scenarios of the seconds that a node stays within `horizon_s`.
     #[must_use]
     pub fn stay_s(&self, node: usize, horizon_s: f64) -> f64 {
+        let known = self
+            .stay_s
+            .get(node)
+            .filter(|_| horizon_s == self.horizon_s);
+        known.map_or_else(|| self.mean_stay_s(node, horizon_s), |stay_s| *stay_s)
+    }
+
+    fn mean_stay_s(&self, node: usize, horizon_s: f64) -> f64 {
         let stays = self.of(node).iter().map(|leave| leave.min(horizon_s));
         let sum: f64 = stays.sum();
         if self.count > 0 {

@@ -76,7 +76,7 @@ fn allocate(
             .collect(),
         start_s: candidates.map(|c| c.start_s).collect(),
         before: Vec::new(),
-        scenarios: scenarios(query, &view),
+        scenarios: scenarios(query, &view).within(settings.horizon_s),
         doubts: view.doubts.clone(),
         parts: Vec::new(),
         assignment: Assignment::default(),
