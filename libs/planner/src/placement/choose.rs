@@ -21,9 +21,9 @@ use super::nearest;
 /// beyond the free slots gets all of them. An owner without a count loses its slots.
 ///
 /// `Random` picks uniformly among the possible nodes, since the published model leaves the choice
-/// open; `rng` is made only if a size changes. `Together` keeps release groups whole where it can,
-/// so that the departure of one group hits few trainers. It uses no randomness. Where distance
-/// matters (`apart`), it takes the nearest nodes instead: the fewest leaves, the tightest fit.
+/// open; it alone makes `rng`, if a size changes. `Together` keeps release groups whole where it
+/// can, so that the departure of one group hits few trainers. Where distance matters (`apart`), it
+/// takes the nearest nodes instead: the fewest leaves, the tightest fit.
 pub fn assign<R: Rng>(
     choice: NodeChoice,
     slots: &[Slot],
@@ -42,7 +42,7 @@ pub fn assign<R: Rng>(
     if held == counts {
         return owners;
     }
-    let rng = &mut rng();
+    let mut rng = (choice == NodeChoice::Random).then(rng);
     let mut losers: Vec<Vec<u32>> = vec![Vec::new(); counts.len()];
     for (at, owner) in owners.iter().enumerate() {
         if let Some(j) = owner {
@@ -54,12 +54,12 @@ pub fn assign<R: Rng>(
     }
     for (j, nodes) in losers.iter_mut().enumerate().filter(|(_, n)| !n.is_empty()) {
         let surplus = (held[j] - counts[j]) as usize;
-        match choice {
-            NodeChoice::Random => {
+        match &mut rng {
+            Some(rng) => {
                 let (chosen, _) = nodes.partial_shuffle(rng, surplus);
                 chosen.iter().for_each(|&at| owners[at as usize] = None);
             }
-            NodeChoice::Together => {
+            None => {
                 let given = match apart {
                     Some(switches) => give_up_far(switches, nodes, surplus),
                     None => give_up(slots, nodes, surplus),
@@ -77,8 +77,8 @@ pub fn assign<R: Rng>(
     if growers.is_empty() {
         return owners;
     }
-    match choice {
-        NodeChoice::Random => {
+    match &mut rng {
+        Some(rng) => {
             let mut free: Vec<u32> = (0..slots.len() as u32)
                 .filter(|&at| owners[at as usize].is_none())
                 .collect();
@@ -91,7 +91,7 @@ pub fn assign<R: Rng>(
                 }
             }
         }
-        NodeChoice::Together => {
+        None => {
             // The largest growth first: it has the best use for the largest groups.
             growers.sort_by_key(|&(j, more)| (std::cmp::Reverse(more), j));
             match apart {
