@@ -8,7 +8,7 @@
 use crate::Item;
 use crate::problem::{Candidate, Situation, Switches};
 
-use super::{below, lighter, places, uncross};
+use super::{Sets, below, lighter, places, uncross};
 
 /// Lowers the values of sizes to those at the nearest tier that each trainer can attain alone.
 /// `owners` has the present owner of each node.
@@ -61,18 +61,13 @@ pub(crate) fn trim(
     switches: &Switches,
     horizon_s: f64,
 ) {
-    let mut sets: Vec<Vec<usize>> = vec![Vec::new(); situation.candidates.len()];
-    for (at, owner) in owners.iter().enumerate() {
-        if let Some(set) = owner.and_then(|j| sets.get_mut(j as usize)) {
-            set.push(at);
-        }
-    }
+    let sets = Sets::new(owners, situation.candidates.len());
     let before: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
     let items = situation.candidates.iter().map(|candidate| &candidate.item);
     let least = items.map(|item| (item.current < item.min).then_some(item.min));
     let least: Vec<Option<u32>> = least.collect();
     let candidates = situation.candidates.iter().map(Candidate::sized);
-    let trainers = candidates.zip(situation.held()).zip(&sets);
+    let trainers = candidates.zip(situation.held()).zip(sets.iter());
     for ((item, held), set) in trainers {
         let worth = |set: &[usize]| {
             let (nodes, tier) = (set.len() as u32, switches.tier(set.iter().copied()));
@@ -83,7 +78,7 @@ pub(crate) fn trim(
             let kept = near.iter().filter(|at| is_held(at)).count();
             kept == held.len() || kept == near.len()
         };
-        let mut best = (worth(set), set.clone());
+        let mut best = (worth(set), set.to_vec());
         for level in 0..switches.tier(set.iter().copied()) {
             for near in below(switches, set.iter().copied(), level).into_values() {
                 let fits = item.may_become(near.len() as u32, situation.max_change);

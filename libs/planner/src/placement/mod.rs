@@ -58,6 +58,7 @@ pub mod forecast;
 mod near;
 mod request;
 mod scenarios;
+mod sets;
 mod settings;
 mod value;
 
@@ -66,6 +67,7 @@ pub use departures::{AnnouncedEnd, Curves, DepartureModel};
 pub(crate) use near::{LeafByLeaf, below, lighter, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
+pub(crate) use sets::Sets;
 pub use settings::Settings;
 pub(crate) use settings::UNKNOWN_S;
 pub(crate) use value::{FirstHits, Means, judge, net_value, net_value_among};

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use crate::problem::Switches;
 
-use super::{Assignment, Request, Scenarios};
+use super::{Assignment, Request, Scenarios, Sets};
 
 /// A request with its nodes leaf by leaf, where distance matters. Consecutive nodes of this line are
 /// near, as those of the departure order leave together.
@@ -184,8 +184,8 @@ pub(crate) fn nearest(
 }
 
 /// The leaves that each trainer crosses.
-fn crossed(switches: &Switches, sets: &[Vec<usize>]) -> Vec<Vec<u32>> {
-    let leaves = |set: &Vec<usize>| match switches.tier(set.iter().copied()) {
+fn crossed(switches: &Switches, sets: &Sets) -> Vec<Vec<u32>> {
+    let leaves = |set: &[usize]| match switches.tier(set.iter().copied()) {
         0 => Vec::new(),
         _ => below(switches, set.iter().copied(), 0)
             .into_keys()
@@ -208,19 +208,10 @@ pub(crate) fn uncross(
     let Some(most) = most else {
         return;
     };
-    let sets = |owners: &[Option<u32>]| {
-        let mut sets = vec![Vec::new(); least.len()];
-        for (node, owner) in owners.iter().enumerate() {
-            if let Some(set) = owner.and_then(|j| sets.get_mut(j as usize)) {
-                set.push(node);
-            }
-        }
-        sets
-    };
-    let had = crossed(switches, &sets(before));
+    let had = crossed(switches, &Sets::new(before, least.len()));
     let trainers = || (0..least.len()).zip(least);
     loop {
-        let sets = sets(owners);
+        let sets = Sets::new(owners, least.len());
         let has = crossed(switches, &sets);
         let mut on: BTreeMap<u32, usize> = BTreeMap::new();
         for leaf in has.iter().flatten() {
@@ -233,10 +224,10 @@ pub(crate) fn uncross(
             over.any(|leaf| least.is_some() || !had.is_some_and(|had| had.contains(leaf)))
         };
         let over = trainers().filter(|(j, least)| newly(*j, least));
-        let Some((j, least)) = over.min_by_key(|(j, _)| sets.get(*j).map_or(0, Vec::len)) else {
+        let Some((j, least)) = over.min_by_key(|(j, _)| sets.of(*j).len()) else {
             return;
         };
-        let set = sets.get(j).map_or(&[][..], Vec::as_slice);
+        let set = sets.of(j);
         let kept: Vec<usize> = match least {
             None => {
                 let had = |node: &&usize| before.get(**node) == Some(&Some(j as u32));
@@ -267,9 +258,10 @@ pub(crate) fn lighter<'a>(
 ) -> impl Iterator<Item = Vec<Option<u32>>> + 'a {
     let most = switches.uplink().map(|carries| {
         let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
-        let sets = (0..least.len()).map(|j| places(owners, Some(j as u32)).collect());
-        let sets: Vec<Vec<usize>> = sets.collect();
-        for leaf in crossed(switches, &sets).into_iter().flatten() {
+        for leaf in crossed(switches, &Sets::new(owners, least.len()))
+            .into_iter()
+            .flatten()
+        {
             *leaves.entry(leaf).or_default() += 1;
         }
         let most = leaves.into_values().max().unwrap_or(0);

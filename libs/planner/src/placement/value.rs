@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Item;
 
-use super::{Scenarios, Settings};
+use super::{Scenarios, Sets, Settings};
 
 /// A trainer in a request of placement.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +86,7 @@ pub(crate) struct FirstHits {
     stay: f64,
     horizon_s: f64,
     tier: usize,
+    nodes: u32,
     /// The node that was added last.
     last: Option<usize>,
 }
@@ -97,7 +98,20 @@ impl FirstHits {
             stay: 0.0,
             horizon_s,
             tier: 0,
+            nodes: 0,
             last: None,
+        }
+    }
+
+    /// Takes all nodes out.
+    fn clear(&mut self) {
+        self.until.fill(self.horizon_s);
+        (self.stay, self.tier, self.nodes, self.last) = (0.0, 0, 0, None);
+    }
+
+    pub(crate) fn extend(&mut self, scenarios: &Scenarios, nodes: impl IntoIterator<Item = usize>) {
+        for node in nodes {
+            self.add(scenarios, node);
         }
     }
 
@@ -112,6 +126,32 @@ impl FirstHits {
         self.stay += scenarios.stay_s(node, self.horizon_s);
         let last = self.last.replace(node).unwrap_or(node);
         self.tier = self.tier.max(scenarios.switches().between(last, node));
+        self.nodes += 1;
+    }
+
+    /// V of [`crate::placement`] without the switching cost, objective units; see
+    /// [`crate::Switches::crowds`].
+    fn value(&self, member: &Member<'_>, shadow_price: f64, crowd: f64) -> f64 {
+        if self.nodes == 0 {
+            return 0.0;
+        }
+        let means = Means {
+            crowd,
+            ..self.means()
+        };
+        means.value(member, self.nodes, shadow_price)
+    }
+
+    /// [`FirstHits::value`] less the switching cost.
+    fn net_value(
+        &self,
+        member: &Member<'_>,
+        hysteresis: f64,
+        shadow_price: f64,
+        crowd: f64,
+    ) -> f64 {
+        self.value(member, shadow_price, crowd)
+            - member.switching_cost(self.nodes, self.tier, hysteresis)
     }
 
     /// How far apart the nodes are.
@@ -163,10 +203,9 @@ pub(crate) fn net_value_among(
     shadow_price: f64,
     crowd: f64,
 ) -> f64 {
-    let (places, horizon_s) = (nodes.iter().copied(), settings.horizon_s);
-    let tier = scenarios.switches().tier(places.clone());
-    value_among(member, scenarios, places, horizon_s, shadow_price, crowd)
-        - member.switching_cost(nodes.len() as u32, tier, settings.hysteresis)
+    let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+    set.extend(scenarios, nodes.iter().copied());
+    set.net_value(member, settings.hysteresis, shadow_price, crowd)
 }
 
 /// The sum of V of [`crate::placement`] over the members less all switching costs, objective units.
@@ -178,17 +217,15 @@ pub(crate) fn judge(
     settings: &Settings,
     shadow_price: impl Fn(usize) -> f64,
 ) -> f64 {
-    let mut nodes: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
-    for (place, owner) in owners.iter().enumerate() {
-        if let Some(mine) = owner.and_then(|j| nodes.get_mut(j as usize)) {
-            mine.push(place);
-        }
-    }
+    let nodes = Sets::new(owners, members.len());
     let owned = owners.iter().copied().enumerate();
     let crowds = scenarios.switches().crowds(owned, members.len());
-    let sets = members.iter().zip(&nodes).zip(crowds).enumerate();
-    let value = |(j, ((member, nodes), crowd)): (usize, ((&Member<'_>, &Vec<usize>), f64))| {
-        net_value_among(member, scenarios, nodes, settings, shadow_price(j), crowd)
+    let sets = members.iter().zip(nodes.iter()).zip(crowds).enumerate();
+    let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+    let value = |(j, ((member, nodes), crowd)): (usize, ((&Member<'_>, &[usize]), f64))| {
+        set.clear();
+        set.extend(scenarios, nodes.iter().copied());
+        set.net_value(member, settings.hysteresis, shadow_price(j), crowd)
     };
     sets.map(value).sum()
 }
@@ -217,17 +254,6 @@ pub fn value_among(
     crowd: f64,
 ) -> f64 {
     let mut set = FirstHits::empty(scenarios.count(), horizon_s);
-    let mut count = 0;
-    for node in nodes {
-        set.add(scenarios, node);
-        count += 1;
-    }
-    if count == 0 {
-        return 0.0;
-    }
-    let means = Means {
-        crowd,
-        ..set.means()
-    };
-    means.value(member, count, shadow_price)
+    set.extend(scenarios, nodes);
+    set.value(member, shadow_price, crowd)
 }

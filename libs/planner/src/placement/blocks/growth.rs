@@ -1,6 +1,6 @@
 //! Growth of pinned trainers into idle nodes, as long as that pays.
 
-use crate::placement::{FirstHits, Member, Scenarios, Settings, places};
+use crate::placement::{FirstHits, Member, Scenarios, Sets, Settings, places};
 
 /// A trainer that may grow, with its present node set.
 struct Candidate<'a> {
@@ -35,28 +35,28 @@ pub(super) fn grow(
     shadow_price: f64,
 ) {
     let mut free: Vec<usize> = places(owners, None).collect();
+    if free.is_empty() {
+        return;
+    }
     free.reverse();
-    let pinned = (0..)
-        .zip(members)
-        .filter(|(_, member)| !member.is_flexible());
+    let sets = Sets::new(owners, members.len());
+    let pinned = (0..).zip(members).zip(sets.iter());
+    let pinned = pinned.filter(|((_, member), _)| !member.is_flexible());
     let mut candidates: Vec<Candidate<'_>> = pinned
-        .filter_map(|(j, member)| {
-            let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
-            let (mut nodes, mut last) = (0, 0);
-            for node in places(owners, Some(j)) {
-                set.add(scenarios, node);
-                nodes += 1;
-                last = node;
+        .filter_map(|((j, member), held)| {
+            let nodes = held.len() as u32;
+            if nodes != member.item.current || nodes >= member.item.max {
+                return None;
             }
-            let room = nodes == member.item.current && nodes < member.item.max;
-            let value = set.means().value(member, nodes, shadow_price);
-            room.then_some(Candidate {
+            let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+            set.extend(scenarios, held.iter().copied());
+            Some(Candidate {
                 j,
                 member,
                 nodes,
-                node: last,
+                node: held.last().copied().unwrap_or_default(),
+                value: set.means().value(member, nodes, shadow_price),
                 set,
-                value,
                 best: Growth::default(),
             })
         })

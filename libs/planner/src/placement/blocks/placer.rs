@@ -1,5 +1,7 @@
 //! The placement by blocks: several proposals of sizes are applied, and the best answer is taken.
 
+use std::borrow::Cow;
+
 use crate::placement::{
     Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, judge, lighter,
     nearest, net_value, net_value_among, places, uncross,
@@ -15,7 +17,8 @@ use super::partition::Partition;
 #[derive(Debug, Clone, Default)]
 pub struct BlockPlacer {
     settings: Settings,
-    sizes: dp::Solver,
+    /// One of each proposal: its problems differ little from decision to decision.
+    sizes: [dp::Solver; Proposal::ALL.len()],
     partition: Partition,
 }
 
@@ -62,10 +65,12 @@ impl BlockPlacer {
     /// leaf by leaf, and the better answer counts.
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
         let line = LeafByLeaf::new(request, self.settings.horizon_s);
+        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
+        let sizes = self.guides(&members, request);
         let decide = |placer: &mut Self, price| {
-            let answer = placer.decide_at(request, price);
+            let answer = placer.decide_at(&members, request, &sizes, price);
             let Some(line) = &line else { return answer };
-            let near = placer.decide_at(&line.request(request), price);
+            let near = placer.decide_at(&members, &line.request(request), &sizes, price);
             if near.value > answer.value {
                 line.back(near)
             } else {
@@ -77,35 +82,34 @@ impl BlockPlacer {
         decide(self, price)
     }
 
-    fn decide_at(&mut self, request: &Request<'_>, shadow_price: f64) -> Assignment {
-        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
+    fn decide_at(
+        &mut self,
+        members: &[Member<'_>],
+        request: &Request<'_>,
+        sizes: &[Vec<u32>],
+        shadow_price: f64,
+    ) -> Assignment {
         let mut best = Assignment {
-            owners: kept(&members, request.owners),
+            owners: kept(members, request.owners),
             value: 0.0,
             proposal: Proposal::Keep,
             shadow_price,
         };
-        best.value = self.judge(&members, request, &best.owners, shadow_price);
-        let mut tried: Vec<Vec<u32>> = Vec::new();
-        for proposal in Proposal::ALL {
-            if proposal == Proposal::Near && request.scenarios.switches().is_flat() {
-                continue;
-            }
-            let mut sizes = self.guide(proposal, &members, request);
+        best.value = self.judge(members, request, &best.owners, shadow_price);
+        let mut tried: Vec<Cow<'_, [u32]>> = Vec::new();
+        for (proposal, sizes) in Proposal::ALL.into_iter().zip(sizes) {
+            let mut sizes = Cow::from(sizes);
             if proposal == Proposal::Near {
-                self.shrink_near(&members, request, &mut sizes, shadow_price);
+                if request.scenarios.switches().is_flat() {
+                    continue;
+                }
+                self.shrink_near(members, request, sizes.to_mut(), shadow_price);
             }
-            // The sizes of flexible trainers come from their blocks, whatever the proposal.
-            let flexible = sizes
-                .iter_mut()
-                .zip(&members)
-                .filter(|(_, m)| m.is_flexible());
-            flexible.for_each(|(size, _)| *size = 0);
             if tried.contains(&sizes) {
                 continue;
             }
-            let owners = self.apply(&members, request, &sizes, shadow_price);
-            let (owners, value) = self.uncrowded(&members, request, owners, shadow_price);
+            let owners = self.apply(members, request, &sizes, shadow_price);
+            let (owners, value) = self.uncrowded(members, request, owners, shadow_price);
             tried.push(sizes);
             if value > best.value {
                 best = Assignment {
@@ -119,17 +123,9 @@ impl BlockPlacer {
         best
     }
 
-    /// The guiding sizes of pinned trainers: the present ones, or the best ones if no node left for
-    /// a time.
-    fn guide(
-        &mut self,
-        proposal: Proposal,
-        members: &[Member<'_>],
-        request: &Request<'_>,
-    ) -> Vec<u32> {
-        let Some(share) = proposal.share() else {
-            return members.iter().map(|member| member.item.current).collect();
-        };
+    /// The guiding sizes of each proposal for pinned trainers: the present ones, or the best ones if
+    /// no node left for a time. Those of flexible trainers are 0, since they come from their blocks.
+    fn guides(&mut self, members: &[Member<'_>], request: &Request<'_>) -> Vec<Vec<u32>> {
         let trainers = members.iter().map(|member| {
             let mut item = member.item.clone();
             if member.is_flexible() {
@@ -138,19 +134,35 @@ impl BlockPlacer {
             }
             item
         });
-        let mut trainers: Vec<Item> = trainers.collect();
+        let mut problem = Problem {
+            nodes: request.owners.len() as u32,
+            trainers: trainers.collect(),
+            ..Problem::default()
+        };
         let switches = request.scenarios.switches();
         if !switches.is_flat() {
-            attainable::lower(&mut trainers, request.owners, switches);
+            attainable::lower(&mut problem.trainers, request.owners, switches);
         }
-        self.sizes
-            .solve(&Problem {
-                nodes: request.owners.len() as u32,
-                horizon_s: self.settings.horizon_s * share,
-                trainers,
-                max_change: None,
-            })
-            .counts
+        let guide = |(proposal, solver): (Proposal, &mut dp::Solver)| {
+            let mut sizes = match proposal.share() {
+                Some(share) => {
+                    problem.horizon_s = self.settings.horizon_s * share;
+                    solver.solve(&problem).counts
+                }
+                None => members.iter().map(|member| member.item.current).collect(),
+            };
+            for (size, member) in sizes.iter_mut().zip(members) {
+                if member.is_flexible() {
+                    *size = 0;
+                }
+            }
+            sizes
+        };
+        Proposal::ALL
+            .into_iter()
+            .zip(&mut self.sizes)
+            .map(guide)
+            .collect()
     }
 
     /// Brings pinned trainers to the given sizes: they shrink from the front and grow from the
@@ -193,8 +205,10 @@ impl BlockPlacer {
         let switches = request.scenarios.switches();
         let mut free: Vec<usize> = places(&owners, None).collect();
         for (j, _, more) in growing {
-            let own = places(&owners, Some(j)).filter(|_| !switches.is_flat());
-            let own: Vec<usize> = own.collect();
+            let own = match switches.is_flat() {
+                true => Vec::new(),
+                false => places(&owners, Some(j)).collect(),
+            };
             for place in nearest(switches, &free, &own, more) {
                 if let Some(owner) = owners.get_mut(place) {
                     *owner = Some(j);
