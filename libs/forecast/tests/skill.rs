@@ -71,6 +71,8 @@ proptest! {
         };
         let rate = mean(&|_, open| open);
         prop_assert!((brier.score().unwrap() - mean(&|p, open| (p - open).powi(2))).abs() < 1e-12);
+        let lost = mean(&|p, open| -(if open > 0.5 { p } else { 1.0 - p }).max(1e-4).ln());
+        prop_assert!((brier.log_loss().unwrap() - lost).abs() < 1e-12);
         let base = mean(&|_, open| (rate - open).powi(2));
         prop_assert!((brier.of_base_rate().unwrap() - base).abs() < 1e-12);
         prop_assert!((brier.in_the_large().unwrap() - mean(&|p, open| p - open)).abs() < 1e-12);

@@ -21,7 +21,9 @@ mod score;
 mod training_constant;
 mod walk;
 
-use lacuna_forecast::{Choice, OrderBy};
+use std::sync::Arc;
+
+use lacuna_forecast::{Choice, Learnt, OrderBy};
 use lacuna_model::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -57,11 +59,15 @@ pub enum AfterTraining {
 pub struct SkillOptions {
     /// The predictors with their labels, in the order of the report.
     pub predictors: Vec<(String, Choice)>,
+    /// A model that was learnt before the trace, to be scored first, beside the predictors. Scoring
+    /// then starts at once, however young these are.
+    pub model: Option<Arc<Learnt>>,
     /// Start of scoring; before it predictors only learn. By default scoring starts when no
     /// predictor is too young.
     pub train_until: Option<Timestamp>,
     /// Whether the first predictor takes part a second time, with the planned starts of the
-    /// simulated scheduler ([`PoolStep::planned`](crate::PoolStep::planned)).
+    /// simulated scheduler ([`PoolStep::planned`](crate::PoolStep::planned)). A model has them in
+    /// its only part.
     pub hints: bool,
     /// Learning of predictors while they are scored.
     pub after: AfterTraining,
@@ -88,6 +94,7 @@ impl Default for SkillOptions {
                     Choice::Constant { length_s: 120.0 },
                 ),
             ],
+            model: None,
             train_until: None,
             hints: false,
             after: AfterTraining::Learn,
@@ -102,7 +109,7 @@ impl Default for SkillOptions {
 /// Walks over a trace, lets predictors learn and forecast, and scores them.
 ///
 /// # Errors
-/// [`SimError`] if the trace cannot be read, or is too long.
+/// [`SimError`] if the trace cannot be read, or is too long, or if the model is not of its machine.
 pub fn evaluate(
     trace: &dyn PoolTrace,
     options: &SkillOptions,

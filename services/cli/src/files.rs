@@ -77,7 +77,7 @@ pub fn replace(path: &Path, fill: impl FnOnce(&Path) -> std::io::Result<()>) -> 
 ///
 /// # Errors
 /// One is, by whatever name or link.
-pub(crate) fn spare<'a>(
+pub fn spare<'a>(
     written: impl IntoIterator<Item = &'a PathBuf>,
     read: impl Iterator<Item = &'a PathBuf> + Clone,
 ) -> Result<()> {

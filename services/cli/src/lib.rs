@@ -25,4 +25,4 @@ mod view;
 pub use args::{Cli, main};
 pub use commands::submit::submit_all;
 pub use demo::shufflenet;
-pub use replay::{Target, order};
+pub use replay::{ModelArg, Target, order};

@@ -3,6 +3,7 @@
 mod args;
 mod builtin;
 mod forecast;
+mod model;
 mod order;
 mod output;
 mod problem;
@@ -28,6 +29,7 @@ use crate::files::spare;
 use crate::log::{Bar, HoleSource, Input, LeftOut, LogSummary, load, unreadable};
 
 pub(crate) use args::{ReplayArgs, USUAL};
+pub use model::ModelArg;
 pub use order::order;
 pub use report::Target;
 
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         &args.trainers,
         &args.planned,
         &args.kinds,
-        &args.forecast.model,
+        &args.forecast.model.model,
     ];
     let read = args.log.files().chain(beside.into_iter().flatten());
     spare([&args.report, &args.svg].into_iter().flatten(), read)?;
@@ -93,9 +95,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
             args.keep_idle
         ));
     }
-    if let (Some(model), Some(path)) = (&settings.forecast.model, &args.forecast.model) {
+    if let Some(model) = &settings.forecast.model {
         let simulated = log_summary.kind == HoleSource::Simulated;
-        let note = forecast::starts_with(model, path, recording, simulated)?;
+        let note = args.forecast.model.note(model, recording, simulated)?;
         log_summary.notes.push(if settings.policy.forecasts() {
             note
         } else {
@@ -160,13 +162,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         save: args.save_problem.is_some().then_some(&mut save),
     };
     let history = shown.then(History::default);
-    let mut replayed =
-        replay(recording, &trainers, &settings, history, &mut hooks).map_err(|error| {
-            match (error, &args.forecast.model) {
-                (SimError::Model(error), Some(path)) => forecast::unfit(path, &error),
-                (error, _) => failed(error),
-            }
-        })?;
+    let mut replayed = replay(recording, &trainers, &settings, history, &mut hooks).map_err(
+        |error| match error {
+            SimError::Model(error) => args.forecast.model.unfit(&error),
+            error => failed(error),
+        },
+    )?;
     log_summary.ends(replayed.summary.until());
     if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);

@@ -72,6 +72,8 @@ fn a_constant_is_scored_as_by_hand_beside_the_baselines() {
     );
     let brier = minute["brier"].as_f64().unwrap();
     assert!((brier - 1.0 / 3.0).abs() < 1e-12, "{brier}");
+    let log_loss = minute["log_loss"].as_f64().unwrap();
+    assert!((log_loss - 1e4_f64.ln() / 3.0).abs() < 1e-12, "{log_loss}");
     assert!(
         (minute["skill"].as_f64().unwrap() + 0.5).abs() < 1e-12,
         "{minute}"
@@ -168,6 +170,50 @@ fn the_same_seed_gives_the_same_figures() {
     assert_ne!(run("3")["predictors"], run("4")["predictors"]);
 }
 
+/// In the second half of the log the model is scored from the first minute on, when a predictor
+/// without it has seen no end.
+#[test]
+fn a_learnt_model_is_scored_beside_a_cold_predictor() {
+    let bench = folder();
+    let half = "1600060000";
+    let learnt = bench.lacuna(&["forecast", "learn", "holes.csv", "--until", half, "-o", "m"]);
+    assert!(learnt.status.success(), "{learnt:?}");
+    let found = evaluated(
+        &bench,
+        &["--from", half, "--until", "1600061000", "--model", "m"],
+    );
+    assert_eq!(found["too_young"], 0);
+    let [model, cold] = ["the model", "hazard"].map(|label| predictor(&found, label));
+    assert!(
+        cold["rests_on"].as_str().unwrap().contains("by age alone"),
+        "{found}"
+    );
+    for of in ["brier", "log_loss"] {
+        let [model, cold] = [model, cold].map(|one| one["horizons"][0][of].as_f64().unwrap());
+        assert!(model < cold, "{of}: {model} {cold}");
+    }
+    let note = found["log"]["notes"].to_string();
+    assert!(note.contains("knows 2 of the 2 nodes"), "{note}");
+    bench.file("other.csv", &holes().replace('a', "b"));
+    let mut old = std::fs::read(bench.path("m")).unwrap();
+    old[12] += 1;
+    std::fs::write(bench.path("old"), old).unwrap();
+    for (log, model, words) in [
+        ("holes.csv", "m", "would know the future"),
+        ("other.csv", "m", "of another machine"),
+        ("holes.csv", "old", "format version"),
+        (
+            "holes.csv",
+            "holes.csv",
+            "does not begin as a saved model does",
+        ),
+        ("holes.csv", "absent", "cannot read absent"),
+    ] {
+        let text = complaint(&bench, &[log, "--model", model]);
+        assert!(text.contains(words), "{log} {model}: {text}");
+    }
+}
+
 #[test]
 fn errors_name_the_place_and_a_remedy() {
     let bench = folder();
@@ -190,6 +236,10 @@ fn errors_name_the_place_and_a_remedy() {
         (
             &["holes.csv", "--report", "no/such/skill.html"],
             "cannot write the report",
+        ),
+        (
+            &["holes.csv", "--report", "holes.csv"],
+            "not written over holes.csv, which is read",
         ),
         (
             &["holes.csv", "--events", "100000", "--holes", "10000"],

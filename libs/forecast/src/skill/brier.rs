@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// The number of bins of probabilities: tenths.
 const BINS: usize = 10;
 
+/// The least probability of an outcome in the log loss: a certainty that fails costs 9.2.
+const LEAST_GIVEN: f64 = 1e-4;
+
 /// The forecasts in one bin of probabilities.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ReliabilityBin {
@@ -33,6 +36,7 @@ pub struct Brier {
     open: u64,
     predicted: f64,
     squares: f64,
+    log_losses: f64,
     tenths: [Tenth; BINS],
 }
 
@@ -56,6 +60,8 @@ impl Brier {
         self.open += u64::from(open);
         self.predicted += predicted;
         self.squares += (predicted - outcome).powi(2);
+        let given = if open { predicted } else { 1.0 - predicted };
+        self.log_losses -= given.max(LEAST_GIVEN).ln();
         let place = ((predicted * BINS as f64) as usize).min(BINS - 1);
         if let Some(tenth) = self.tenths.get_mut(place) {
             tenth.count += 1;
@@ -80,6 +86,13 @@ impl Brier {
     #[must_use]
     pub fn score(&self) -> Option<f64> {
         (self.answered > 0).then(|| self.squares / self.answered as f64)
+    }
+
+    /// The mean log loss, in nats: 0 is perfect, .69 is that of always one half. `None` without an
+    /// answer.
+    #[must_use]
+    pub fn log_loss(&self) -> Option<f64> {
+        (self.answered > 0).then(|| self.log_losses / self.answered as f64)
     }
 
     /// The score of climatology, the share of all these holes that stayed open. It is the best

@@ -252,6 +252,7 @@ fn full() -> Report {
         answered: 1000,
         open: 600,
         brier: Some(brier),
+        log_loss: Some(0.5),
         brier_of_base_rate: Some(0.24),
         skill: Some(1.0 - brier / 0.24),
         skill_error: Some(0.01),

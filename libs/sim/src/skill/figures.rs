@@ -133,6 +133,9 @@ pub struct HorizonSkill {
     pub open: u64,
     /// Brier score: 0 is perfect, .25 is a coin.
     pub brier: Option<f64>,
+    /// Mean log loss, in nats: 0 is perfect, .69 is a coin.
+    #[serde(default)]
+    pub log_loss: Option<f64>,
     /// Brier score of the base rate: the share that stays open.
     pub brier_of_base_rate: Option<f64>,
     /// Skill: one less the ratio of both scores; above zero is better than the base rate.

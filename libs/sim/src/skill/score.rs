@@ -30,11 +30,11 @@ pub(super) fn score(
         .predictors
         .iter()
         .enumerate()
-        .map(|(number, predictor)| {
+        .map(|(number, (label, predictor))| {
             let predictions =
                 |one: &Question| one.predictions.get(number).copied().unwrap_or_default();
             PredictorSkill {
-                label: label(options, number),
+                label: label.clone(),
                 rests_on: predictor.label(),
                 learning: predictor.learning(),
                 concordance: order(questions, &predictions),
@@ -56,20 +56,6 @@ pub(super) fn score(
         unended: questions.iter().filter(|one| !one.seen.ended).count() as u64,
         order: walked.order,
         predictors,
-    }
-}
-
-/// The label of a predictor. The one after all others is the first with planned starts.
-fn label(options: &SkillOptions, number: usize) -> String {
-    let named = options
-        .predictors
-        .get(number)
-        .or(options.predictors.first());
-    let label = named.map_or("", |(label, _)| label.as_str());
-    if number < options.predictors.len() {
-        label.to_owned()
-    } else {
-        format!("{label} + hints")
     }
 }
 
@@ -113,6 +99,7 @@ fn horizons(
                 answered: sums.answered(),
                 open: sums.open(),
                 brier: sums.score(),
+                log_loss: sums.log_loss(),
                 brier_of_base_rate: sums.of_base_rate(),
                 skill: sums.skill(),
                 skill_error: skill_error(questions, sums, &answer),

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use lacuna_forecast::skill::{Brier, LEVELS, Seen};
-use lacuna_forecast::{AnnouncedEnd, EndKind, HORIZONS_S, Learning, Predictor, WithPlannedStarts};
+use lacuna_forecast::{
+    AnnouncedEnd, EndKind, HORIZONS_S, HazardSettings, Learning, Predictor, WithPlannedStarts,
+};
 use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -15,7 +17,11 @@ use super::pairs::Pairs;
 use super::plan::{Plan, show};
 use super::training_constant::TrainingConstant;
 use super::{AfterTraining, SkillOptions};
+use crate::learn::taught;
 use crate::{PoolStep, PoolTrace, Progress, SimError};
+
+/// The end of the label of a predictor that hears of planned starts.
+const HINTS: &str = " + hints";
 
 /// The forecast of one predictor for one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,7 +69,8 @@ pub(super) struct Question {
 
 /// The results of a walk.
 pub(super) struct Walked {
-    pub(super) predictors: Vec<Box<dyn Predictor>>,
+    /// The predictors with their labels.
+    pub(super) predictors: Vec<(String, Box<dyn Predictor>)>,
     pub(super) questions: Vec<Question>,
     pub(super) moments: u64,
     pub(super) too_young: u64,
@@ -77,19 +84,21 @@ pub(super) struct Walked {
 /// Walks over the trace and draws questions at the planned moments.
 ///
 /// # Errors
-/// [`SimError`] if the trace cannot be read.
+/// [`SimError`] if the trace cannot be read, or if the model is not of its machine.
 pub(super) fn walk(
     trace: &dyn PoolTrace,
     options: &SkillOptions,
     plan: &Plan,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Walked, SimError> {
+    let predictors = predictors(options, trace)?;
+    let scored = predictors.len();
     let mut walk = Walk {
         trace,
         start: trace.start(),
         length_s: trace.length_s(),
         found: Walked {
-            predictors: predictors(options),
+            predictors,
             questions: Vec::new(),
             moments: 0,
             too_young: 0,
@@ -104,7 +113,7 @@ pub(super) fn walk(
             options.seed ^ 0x0a57,
         ),
         pairs: Pairs::new(
-            options.predictors.len() + 1,
+            scored,
             trace.nodes() as usize,
             options.holes,
             options.seed ^ 0xba5e_ba11,
@@ -115,6 +124,7 @@ pub(super) fn walk(
         present: vec![None; trace.nodes() as usize],
         waiting: vec![Vec::new(); trace.nodes() as usize],
         holes_at_a_time: options.holes,
+        skips_young: options.model.is_none(),
         rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5ca1_ab1e),
     };
     let asking = &plan.asking;
@@ -152,14 +162,29 @@ pub(super) fn walk(
     Ok(walk.end())
 }
 
-/// The predictors of the options, and the first once more for planned starts.
-fn predictors(options: &SkillOptions) -> Vec<Box<dyn Predictor>> {
-    let mut all: Vec<Box<dyn Predictor>> =
-        options.predictors.iter().map(|(_, c)| c.build()).collect();
-    if let Some((_, first)) = options.predictors.first().filter(|_| options.hints) {
-        all.push(Box::new(WithPlannedStarts::new(first.build())));
+/// The model and the predictors of the options, and the first of these once more for planned
+/// starts.
+fn predictors(
+    options: &SkillOptions,
+    trace: &dyn PoolTrace,
+) -> Result<Vec<(String, Box<dyn Predictor>)>, SimError> {
+    let mut all: Vec<(String, Box<dyn Predictor>)> = Vec::new();
+    if let Some(model) = &options.model {
+        let settings = HazardSettings {
+            order: options.order.clone(),
+            ..HazardSettings::default()
+        };
+        let hears = if options.hints { HINTS } else { "" };
+        let model = taught(model, settings, trace)?;
+        all.push((format!("the model{hears}"), Box::new(model)));
     }
-    all
+    let named = options.predictors.iter();
+    all.extend(named.map(|(label, choice)| (label.clone(), choice.build())));
+    if let Some((label, first)) = options.predictors.first().filter(|_| options.hints) {
+        let first = WithPlannedStarts::new(first.build());
+        all.push((format!("{label}{HINTS}"), Box::new(first)));
+    }
+    Ok(all)
 }
 
 /// A walk under way.
@@ -178,6 +203,8 @@ struct Walk<'a> {
     /// By node, the questions that wait for the end of its hole.
     waiting: Vec<Vec<usize>>,
     holes_at_a_time: usize,
+    /// Whether nothing is asked while a predictor is too young.
+    skips_young: bool,
     rng: ChaCha8Rng,
 }
 
@@ -187,7 +214,7 @@ impl Walk<'_> {
     }
 
     fn freeze(&mut self) {
-        for predictor in &mut self.found.predictors {
+        for (_, predictor) in &mut self.found.predictors {
             predictor.freeze();
         }
     }
@@ -238,7 +265,7 @@ impl Walk<'_> {
         }
         if !step.planned.is_empty() {
             let all: Vec<AnnouncedEnd> = announced.values().cloned().collect();
-            for predictor in &mut self.found.predictors {
+            for (_, predictor) in &mut self.found.predictors {
                 predictor.announce(now, &all);
             }
         }
@@ -263,7 +290,7 @@ impl Walk<'_> {
     }
 
     fn open(&mut self, node: usize, hole: Hole, now: Timestamp) {
-        for predictor in &mut self.found.predictors {
+        for (_, predictor) in &mut self.found.predictors {
             predictor.opened(&hole, now);
         }
         if let Some(place) = self.present.get_mut(node) {
@@ -275,7 +302,7 @@ impl Walk<'_> {
         let Some(hole) = self.present.get_mut(node).and_then(Option::take) else {
             return;
         };
-        for predictor in &mut self.found.predictors {
+        for (_, predictor) in &mut self.found.predictors {
             predictor.closed(&hole, now);
         }
         self.past.close(node, at_s);
@@ -288,8 +315,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Draws questions of the present holes, unless a predictor is too young: all predictors are
-    /// scored on the same questions.
+    /// Draws questions of the present holes. All predictors are scored on the same questions, so
+    /// mostly nothing is asked while one is too young.
     fn ask(&mut self, at_s: f64) {
         let (nodes, holes): (Vec<usize>, Vec<Hole>) = self
             .present
@@ -300,8 +327,8 @@ impl Walk<'_> {
         if holes.is_empty() {
             return;
         }
-        let mut states = self.found.predictors.iter().map(|one| one.learning());
-        if states.any(|state| matches!(state, Learning::Young { .. })) {
+        let mut states = self.found.predictors.iter().map(|(_, one)| one.learning());
+        if self.skips_young && states.any(|state| matches!(state, Learning::Young { .. })) {
             self.found.too_young += 1;
             return;
         }
@@ -312,7 +339,7 @@ impl Walk<'_> {
             .found
             .predictors
             .iter_mut()
-            .map(|predictor| predictor.forecast(now, &holes))
+            .map(|(_, predictor)| predictor.forecast(now, &holes))
             .collect();
         for (number, forecasts) in forecasts.iter().enumerate() {
             if let Some(joint) = &forecasts.joint {

@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lacuna_forecast::{
-    AnnouncedEnd, Anomalies, EndKind, Fits, Hazard, HazardSettings, Predictor, RefreshTimer, Unfit,
+    AnnouncedEnd, Anomalies, EndKind, Fits, Hazard, HazardSettings, Predictor, RefreshTimer,
     WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
+use crate::learn::taught;
 use crate::{Forecasting, Lookahead, OrderFound, PoolStep, PoolTrace, Settings, SimError};
 
 /// The end of a hole that is not revealed, seconds.
@@ -92,18 +93,9 @@ impl<'a> Observer<'a> {
             prior: settings.prior.clone(),
             ..HazardSettings::default()
         };
-        let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));
         let mut predictor = match &settings.model {
             None => WithPlannedStarts::new(Box::new(Hazard::new(hazard))),
-            Some(model) => {
-                let names: Vec<_> = names.collect();
-                model.check(names.iter().map(AsRef::as_ref), trace.start())?;
-                WithPlannedStarts::restore_with(model.model(), |inner| match inner {
-                    Some(inner) => Ok(Box::new(Hazard::restore(hazard, inner)?)),
-                    None => Ok(Box::new(Hazard::new(hazard))),
-                })
-                .map_err(Unfit::from)?
-            }
+            Some(model) => taught(model, hazard, trace)?,
         };
         predictor.set_fits(fits);
         let nodes = trace.known_nodes() as usize;

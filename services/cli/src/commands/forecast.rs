@@ -159,8 +159,9 @@ fn rows(args: &LearnArgs, lesson: &Lesson, bytes: usize) -> Vec<(&'static str, S
         (
             "learnt from",
             format!(
-                "{} holes that ended, on {} nodes, {time}",
+                "{} {} that ended, on {} nodes, {time}",
                 from.ended,
+                if from.ended == 1 { "hole" } else { "holes" },
                 from.nodes.len()
             ),
         ),

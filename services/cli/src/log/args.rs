@@ -222,7 +222,7 @@ impl LogArgs {
     }
 
     /// The files that are read: the log, and those beside it.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
         let machine = &self.machine;
         let beside = [&machine.outages, &machine.reservations, &machine.nodes_file];
         let log = Some(&self.log).filter(|_| self.text.from_slurm.is_none());

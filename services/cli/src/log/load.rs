@@ -325,7 +325,7 @@ fn start(
     };
     if start >= last {
         return Err(CliError::failed(format!(
-            "nothing to replay: {source} is {}, but {} ends at {}",
+            "nothing of the log is left: {source} is {}, but {} ends at {}",
             iso(start),
             args.log.display(),
             iso(last)
@@ -333,7 +333,7 @@ fn start(
     }
     match requested.until {
         Some(until) if until <= start => Err(CliError::failed(format!(
-            "nothing to replay: --until {} is not after {source}, {}",
+            "nothing of the log is left: --until {} is not after {source}, {}",
             iso(until),
             iso(start)
         ))),
@@ -412,7 +412,7 @@ fn from_jobs(
         let span = (simulated.survey().first_submit, simulated.survey().last_end);
         start(args, span, requested)?;
         return Err(CliError::failed(format!(
-            "nothing to replay: all jobs of {} are submitted at one moment",
+            "nothing of the log is left: all jobs of {} are submitted at one moment",
             args.log.display()
         )));
     }

@@ -268,6 +268,11 @@ impl LogSummary {
         self.put("idle_node_hours", Value::from(idle));
     }
 
+    /// Adds a note for the reader.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
     /// The warning about damaged lines, if there are any.
     #[must_use]
     pub fn warning(&self) -> Option<String> {

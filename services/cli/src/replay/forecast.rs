@@ -1,17 +1,14 @@
 //! Arguments of `lacuna replay` for policies that forecast.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 use clap::Args;
 
-use lacuna_forecast::{Learnt, Prior, Unfit};
+use lacuna_forecast::Prior;
 use lacuna_model::ForesightSettings;
-use lacuna_sim::{Forecasting, PoolTrace};
+use lacuna_sim::Forecasting;
 
+use super::model::ModelArg;
 use super::order;
-use crate::error::{CliError, Result, file_error};
-use crate::output::iso_short;
+use crate::error::Result;
 
 /// Settings of forecasting policies.
 #[derive(Debug, Args)]
@@ -21,9 +18,8 @@ pub(super) struct ForecastArgs {
     /// line, first taken first
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
-    /// Start with the forecasts of this file, which `lacuna forecast learn` wrote
-    #[arg(long, value_name = "FILE")]
-    pub(super) model: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) model: ModelArg,
     /// Number of futures drawn for each decision
     #[arg(long, value_name = "N", default_value_t = ForesightSettings::default().scenarios, value_parser = clap::value_parser!(u32).range(1..=4096))]
     scenarios: u32,
@@ -77,7 +73,7 @@ impl ForecastArgs {
             order: order(&self.order)?,
             scenarios: self.scenarios,
             together: !self.no_groups,
-            model: self.model.as_deref().map(read).transpose()?.map(Arc::new),
+            model: self.model.read()?,
             hints: !self.no_hints,
             past: !self.no_past,
             ..Forecasting::default()
@@ -94,70 +90,4 @@ impl ForecastArgs {
         settings.joint.uplink = uplink;
         Ok(settings)
     }
-}
-
-/// Reads a learnt model.
-///
-/// # Errors
-/// The file cannot be read, or is no model.
-fn read(path: &Path) -> Result<Learnt> {
-    let bytes = std::fs::read(path).map_err(|e| file_error("read", path, &e))?;
-    Learnt::read(&bytes).map_err(|error| unfit(path, &error.into()))
-}
-
-/// The error of a model that cannot be used.
-pub(super) fn unfit(path: &Path, error: &Unfit) -> CliError {
-    let model = format!("--model {}", path.display());
-    match error {
-        Unfit::Model(error) => CliError::failed(format!("{model}: {error}"))
-            .remedy("make it again with lacuna forecast learn"),
-        Unfit::Ahead { until, now } => CliError::failed(format!(
-            "{model}: it has learnt up to {until}, and the replay starts at {start}: it would know the future",
-            until = iso_short(*until),
-            start = iso_short(*now)
-        ))
-        .remedy("start the replay later with --from, or learn a model with --until"),
-        Unfit::OtherMachine { .. } | Unfit::Simulated => {
-            CliError::failed(format!("{model}: {error}"))
-        }
-    }
-}
-
-/// What a replay starts with, as a note.
-///
-/// # Errors
-/// A model of a simulated machine is given for nodes of a real one, or the other way round.
-pub(super) fn starts_with(
-    model: &Learnt,
-    path: &Path,
-    trace: &dyn PoolTrace,
-    simulated: bool,
-) -> Result<String> {
-    let (from, shown) = (model.from(), path.display());
-    if from.simulated != simulated {
-        let (of, here) = if simulated {
-            ("nodes that a log names", "a simulated scheduler chose here")
-        } else {
-            (
-                "nodes that a simulated scheduler chose",
-                "the log names here",
-            )
-        };
-        return Err(CliError::failed(format!(
-            "--model {shown}: the model is of another machine: of {of}, and not of those that {here}"
-        ))
-        .remedy("learn it from the past of the same machine with lacuna forecast learn"));
-    }
-    let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));
-    let names: Vec<_> = names.collect();
-    let known = model
-        .check(names.iter().map(AsRef::as_ref), trace.start())
-        .map_err(|error| unfit(path, &error))?;
-    Ok(format!(
-        "forecasts start with --model {shown}, learnt from {} to {} ({} holes ended), which knows {known} of the {} nodes",
-        iso_short(from.from),
-        iso_short(from.until),
-        from.ended,
-        names.len()
-    ))
 }

@@ -147,6 +147,7 @@ fn a_model_that_cannot_be_used_and_a_log_without_a_lesson_are_refused() {
         &bench,
         &["replay", "holes.csv", "--model", "m", "--from", "80000"],
     );
-    let future = "learnt up to 1970-01-02T01:00:00Z, and the replay starts at 1970-01-01T22:13:20Z";
+    let future =
+        "learnt up to 1970-01-02T01:00:00Z, and the part of the log starts at 1970-01-01T22:13:20Z";
     assert!(text.contains(future) && text.contains("--until"), "{text}");
 }

@@ -7,8 +7,8 @@ use clap::Args;
 
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::LogArgs;
-use lacuna_cli::order;
 use lacuna_cli::output::{JsonArg, iso, parse_time};
+use lacuna_cli::{ModelArg, order};
 use lacuna_model::{Span, Timestamp};
 use lacuna_sim::PoolTrace;
 use lacuna_sim::skill::{AfterTraining, SampleTimes, SkillOptions};
@@ -29,6 +29,7 @@ Examples:
   lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --hints --report skill.html
   lacuna-lab forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
   lacuna-lab forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
+  lacuna-lab forecast eval holes.csv.gz --from 2021-02-15T00:00:00Z --model model.lacuna
 
 Takes any log that `lacuna holes` takes. At events of the log, each predictor forecasts how long a
 sample of the idle nodes will stay idle, from what was known then. The figures are:
@@ -44,10 +45,12 @@ sample of the idle nodes will stay idle, from what was known then. The figures a
   off        expected calibration error: the distance of probabilities from the shares that stay
              idle, over tenths of probability; in brackets, mean probability less share
   pinball    mean loss of the quantiles of the remaining length up to an hour, in seconds
+  log loss   mean of -ln of the probability of what happened; 0 is perfect, .69 is a coin
   neighbours in the order in which nodes are taken: when the first of two leaves, does the other?
 Standard errors take events for independent; events that follow each other closely are not quite.
 Persistence (as long again as its age), age (Kaplan-Meier) and a constant are always included for
-comparison. A question near the end of the log counts only for the horizons that the log still
+comparison. A model of `lacuna forecast learn` is scored beside a predictor that starts cold, on all
+questions from the start on. A question near the end of the log counts only for the horizons that the log still
 covers. The seed is printed with the result.")]
 pub(crate) struct EvalArgs {
     /// Time up to which predictors only learn: Unix seconds, ISO-8601, or a share of the log's time
@@ -61,6 +64,8 @@ pub(crate) struct EvalArgs {
     /// [default: hazard]
     #[arg(long = "predictor", help_heading = PREDICTORS, value_name = "NAME", value_parser = named)]
     predictors: Vec<Named>,
+    #[command(flatten, next_help_heading = PREDICTORS)]
+    pub(super) model: ModelArg,
     /// The order in which the scheduler takes nodes: name, learnt, none, or a file with one name a
     /// line, first taken first
     #[arg(long, help_heading = PREDICTORS, value_name = "ORDER", default_value = "learnt")]
@@ -148,7 +153,7 @@ impl EvalArgs {
     /// The options of the evaluation that do not depend on the log.
     ///
     /// # Errors
-    /// A list of nodes cannot be read, or there would be too many questions.
+    /// A list of nodes or the model cannot be read, or there would be too many questions.
     pub(super) fn options(&self) -> Result<SkillOptions> {
         let moments = self.times.unwrap_or(self.events);
         if u64::from(moments) * u64::from(self.holes) > MOST_QUESTIONS {
@@ -161,6 +166,7 @@ impl EvalArgs {
         let order = order(&self.order)?;
         Ok(SkillOptions {
             predictors: predictor::all(&self.predictors, &order),
+            model: self.model.read()?,
             train_until: None,
             hints: self.hints,
             after: if self.freeze {

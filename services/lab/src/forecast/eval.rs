@@ -2,6 +2,7 @@
 
 use lacuna_cli::Target;
 use lacuna_cli::error::{CliError, Result};
+use lacuna_cli::files::spare;
 use lacuna_cli::log::{Bar, HoleSource, Input, load, unreadable};
 use lacuna_cli::output::iso_short;
 use lacuna_report::{About, render_skill};
@@ -19,6 +20,8 @@ use super::output;
 /// written.
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let watch = Stopwatch::start();
+    let read = args.log.files().chain(&args.planned);
+    spare(&args.report, read.chain(&args.model.model))?;
     // An unwritable report is found before a long run instead of after it.
     let report = args.report.as_deref().map(Target::open).transpose()?;
     let mut options = args.options()?;
@@ -27,7 +30,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     log.planned_starts = args.hints;
     log.planned.clone_from(&args.planned);
     let Input {
-        summary: log_summary,
+        summary: mut log_summary,
         recording,
     } = load(&log, None, &mut bar)?;
     if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
@@ -39,7 +42,17 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     }
     let recording = recording.as_ref();
     options.train_until = args.train_until(recording)?;
-    let evaluation = evaluate(recording, &options, &mut |p| bar.forecasting(&p)).map_err(failed)?;
+    if let Some(model) = &options.model {
+        let simulated = log_summary.kind == HoleSource::Simulated;
+        let note = args.model.note(model, recording, simulated)?;
+        log_summary.note(note);
+    }
+    let evaluation = evaluate(recording, &options, &mut |p| bar.forecasting(&p));
+    let evaluation = evaluation.map_err(|error| match error {
+        SimError::Log(error) => unreadable(error),
+        SimError::Model(error) => args.model.unfit(&error),
+        error => CliError::failed(error.to_string()),
+    })?;
     bar.done();
     scored(args, &options, &evaluation)?;
     let span = format!(
@@ -100,11 +113,4 @@ fn scored(args: &EvalArgs, options: &SkillOptions, evaluation: &Evaluation) -> R
         )
     };
     Err(CliError::failed(format!("{path}: nothing could be scored: {what}")).remedy(remedy))
-}
-
-fn failed(error: SimError) -> CliError {
-    match error {
-        SimError::Log(error) => unreadable(error),
-        error => CliError::failed(error.to_string()),
-    }
 }

@@ -74,6 +74,7 @@ pub(super) fn table(
         skill(evaluation),
         by_event(evaluation),
         over_constant(evaluation),
+        log_loss(evaluation),
         calibration(evaluation),
         pinball(evaluation),
         rests_on(evaluation),
@@ -235,6 +236,12 @@ fn constant_words(evaluation: &Evaluation) -> Option<String> {
         })
         .collect();
     (!words.is_empty()).then(|| format!("while learning stayed idle: {}", words.join(", ")))
+}
+
+fn log_loss(evaluation: &Evaluation) -> String {
+    by_horizon(evaluation, "LOG LOSS", &[], &|_| Vec::new(), &|horizon| {
+        digits(horizon.log_loss, 4)
+    })
 }
 
 fn calibration(evaluation: &Evaluation) -> String {
