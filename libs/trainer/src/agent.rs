@@ -29,7 +29,7 @@ use crate::Now;
 pub use effect::Effect;
 
 /// Reason in the status of an agent that gives its node back after the lease timeout.
-const LEASE_TIMEOUT: &str = "dead man";
+pub(crate) const LEASE_TIMEOUT: &str = "dead man";
 /// Reason in the status of an agent that was suspended (SIGSTOP), so that its guards ended its programs.
 const SUSPENDED: &str = "agent suspended";
 /// Reason in the status of an agent whose node has gone to a trainer that it does not serve.

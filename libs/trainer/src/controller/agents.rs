@@ -25,6 +25,10 @@ impl Controller {
         }
         let id = &status.node;
         let heard = self.nodes.hear(status, &self.config, now);
+        if let Some(of) = &heard.not_held {
+            let away = self.usage.not_held(self.nodes.kind(id));
+            self.trainers.skip_node(of, away);
+        }
         if heard.was_silent {
             out.note(Note::Usable { node: id.clone() });
             self.publication.change();

@@ -60,8 +60,7 @@ impl Controller {
     ) {
         let holes: BTreeSet<NodeId> = idle.iter().map(|hole| hole.node.clone()).collect();
         if self.seq.is_none() {
-            let (all, of_kinds) = self.nodes.count_with(&holes);
-            self.usage.catch_up(now, all, &of_kinds);
+            self.usage.catch_up(now, &self.nodes.counts_with(&holes));
             for node in self.nodes.owe_answers(&holes) {
                 out.push(Effect::AnswerReleased { node });
             }

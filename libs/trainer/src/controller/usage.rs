@@ -6,7 +6,7 @@ use lacuna_model::{Harm, KindName, KindUse, Span, Timestamp};
 
 use crate::Now;
 use crate::controller::Tally;
-use crate::controller::nodes::Count;
+use crate::controller::nodes::{Count, Counts};
 use crate::measure::Offered;
 
 /// A step back of the cluster's clock by more than this begins another trace.
@@ -22,8 +22,10 @@ pub(crate) struct Usage {
     idle_node_s: f64,
     harvested_node_s: f64,
     kinds: BTreeMap<KindName, KindUse>,
-    /// Whether the time since an earlier instance waits for the pool.
-    waits: bool,
+    /// The time without control that counts.
+    away: Span,
+    /// The end of that time, while it waits for the pool.
+    waits: Option<Timestamp>,
     /// The newest moment.
     before: Option<Now>,
     harm: BTreeMap<String, Harm>,
@@ -37,13 +39,18 @@ impl Usage {
         let beyond = tally.upto.map_or(Span::ZERO, |upto| {
             now.cluster.since(upto + held_for).max(Span::ZERO)
         });
+        let upto = tally.upto.map(|upto| upto + beyond);
+        let start = upto.map(|upto| upto.max(now.cluster));
         let usage = Self {
             since: tally.since,
-            upto: tally.upto.map(|upto| upto + beyond),
+            upto,
+            away: start
+                .zip(upto)
+                .map_or(Span::ZERO, |(start, upto)| start.since(upto)),
+            waits: start,
             idle_node_s: tally.idle_node_s,
             harvested_node_s: tally.harvested_node_s,
             kinds: tally.kinds.clone(),
-            waits: tally.upto.is_some(),
             before: None,
             harm: tally.harm.clone(),
             unconfirmed: tally.unconfirmed,
@@ -51,11 +58,30 @@ impl Usage {
         (usage, beyond)
     }
 
-    /// The pool is known after a start: the time without control counts with these numbers of nodes.
-    pub(crate) fn catch_up(&mut self, now: Now, all: Count, of_kinds: &BTreeMap<KindName, Count>) {
-        if std::mem::take(&mut self.waits) {
-            self.advance(now, all, of_kinds);
+    /// The pool is known after a start. The time without control counts with the first numbers of nodes,
+    /// the time since with the others.
+    pub(crate) fn catch_up(&mut self, now: Now, [before, since]: &[Counts; 2]) {
+        if let Some(start) = self.waits.take() {
+            let start = Now {
+                cluster: start,
+                ..now
+            };
+            self.advance(start, before.0, &before.1);
+            self.advance(now, since.0, &since.1);
         }
+    }
+
+    /// A node under a lease was not held in the time without control. Returns that time.
+    pub(crate) fn not_held(&mut self, kind: Option<&KindName>) -> Span {
+        // Else it is not among those that count once the pool is known.
+        if self.waits.is_none() {
+            let seconds = self.away.as_secs_f64();
+            self.harvested_node_s -= seconds;
+            if let Some(kind) = kind {
+                self.of_kind(kind).harvested_node_s -= seconds;
+            }
+        }
+        self.away
     }
 
     /// Finds a jump of the wall clock by real time, if it is the cluster's clock. Beginning and end of
@@ -70,6 +96,7 @@ impl Usage {
         let jump = Span::from_ms(jump);
         self.since = self.since.map(|since| since + jump);
         self.upto = self.upto.map(|upto| upto + jump);
+        self.waits = self.waits.map(|start| start + jump);
         Some(jump)
     }
 
@@ -87,10 +114,11 @@ impl Usage {
             .is_some_and(|upto| now.cluster + OTHER_TRACE < upto)
         {
             self.upto = Some(now.cluster);
-            self.waits = false;
+            self.waits = None;
+            self.away = Span::ZERO;
         }
         let cluster = self.end_by(now.cluster);
-        if self.waits {
+        if self.waits.is_some() {
             return cluster;
         }
         if let Some(upto) = self.upto {

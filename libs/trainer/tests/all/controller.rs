@@ -658,6 +658,44 @@ fn owners_have_had_what_was_harvested_after_short_and_long_times_without_control
 }
 
 #[test]
+fn nodes_whose_agents_start_again_while_control_is_away_are_not_harvested_then() {
+    for (restarts, pool_first) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
+        (0..4).for_each(|n| w.open(n));
+        apply(&mut w, &[("a", &[0, 1])]);
+        for _ in 0..5 {
+            w.renew();
+            w.pass(Span::from_secs(20));
+            w.statuses();
+            w.deliver(usize::MAX);
+            w.input(Input::Timer);
+        }
+        w.pass(Span::from_secs(30));
+        (0..restarts).for_each(|n| w.crash_agent(&node(n)));
+        w.restart_control();
+        if pool_first {
+            w.snapshot();
+        }
+        w.statuses();
+        w.deliver(usize::MAX);
+        if !pool_first {
+            w.snapshot();
+        }
+        w.input(Input::Timer);
+        let tally = w.controller.tally();
+        let owners = w.controller.owners();
+        let had: f64 = owners.values().map(|owner| owner.node_s).sum();
+        let wanted = (2 * 100 + (2 - restarts) * 30) as f64;
+        let case = (restarts, pool_first);
+        assert!((had - wanted).abs() < 1e-6, "{case:?}: {had}, {wanted}");
+        assert!(
+            (tally.harvested_node_s - had).abs() < 1e-6,
+            "{case:?}: {tally:?}"
+        );
+    }
+}
+
+#[test]
 fn lock_step_waits_for_reports_then_for_the_plan_and_its_acknowledgements() {
     let mut w = world(vec![spec("a", 1, 4, Work::UntilExit)]);
     let tick = |w: &World, step, complete| {

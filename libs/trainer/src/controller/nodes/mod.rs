@@ -24,6 +24,7 @@ use lacuna_model::{
 };
 
 use crate::Now;
+use crate::agent::LEASE_TIMEOUT;
 use crate::controller::{ControllerConfig, LeaseResult, LeaseWrite, Taken};
 
 pub(crate) use agent::AgentView;
@@ -135,6 +136,17 @@ pub(crate) struct Heard {
     pub(crate) longer_terms: Option<AgentTerms>,
     /// Whether it has obeyed the newest command.
     pub(crate) has_acknowledged: bool,
+    /// The lease at the start of control under which it has held nothing.
+    pub(crate) not_held: Option<NotHeld>,
+}
+
+/// A trainer that did not have one of its nodes in the time without control: the node's agent has started
+/// again with nothing on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotHeld {
+    pub(crate) trainer: TrainerId,
+    /// Whether that is so of all its nodes now.
+    pub(crate) is_last: bool,
 }
 
 /// A release that an agent has confirmed.
@@ -186,6 +198,9 @@ impl Count {
     }
 }
 
+/// The count of all nodes, and of those of each kind.
+pub(crate) type Counts = (Count, BTreeMap<KindName, Count>);
+
 /// All nodes that were ever in the pool or under a lease.
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
@@ -206,6 +221,9 @@ pub(crate) struct Nodes {
     closed: BTreeSet<NodeId>,
     /// Nodes given back after a start of control, before the pool was known.
     returned: BTreeSet<NodeId>,
+    /// Trainers of nodes that were under a lease when control started, and held until then as far as is
+    /// known.
+    before: BTreeMap<NodeId, TrainerId>,
 }
 
 /// A node that keeps several trainers waiting.
@@ -357,15 +375,19 @@ impl Nodes {
         nodes.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The counts with these holes, before the pool is known. Nodes under a lease were in the pool.
-    pub(crate) fn count_with(
-        &self,
-        holes: &BTreeSet<NodeId>,
-    ) -> (Count, BTreeMap<KindName, Count>) {
-        let (mut all, mut of_kinds) = (Count::default(), BTreeMap::<_, Count>::new());
+    /// The counts with these holes, before the pool is known: in the time without control, and since
+    /// control has started. Nodes under a lease were in the pool.
+    pub(crate) fn counts_with(&self, holes: &BTreeSet<NodeId>) -> [Counts; 2] {
         let leased = self.by_id.iter();
         let leased = leased.filter(|(_, node)| node.lease.owner().is_some());
-        let leased: BTreeSet<&NodeId> = leased.map(|(id, _)| id).collect();
+        [
+            self.counts_of(self.before.keys().collect(), holes),
+            self.counts_of(leased.map(|(id, _)| id).collect(), holes),
+        ]
+    }
+
+    fn counts_of(&self, leased: BTreeSet<&NodeId>, holes: &BTreeSet<NodeId>) -> Counts {
+        let (mut all, mut of_kinds) = (Count::default(), BTreeMap::<_, Count>::new());
         for id in leased.iter().copied().chain(holes).collect::<BTreeSet<_>>() {
             let held = i32::from(leased.contains(id));
             all.add(1, held);
@@ -415,6 +437,9 @@ impl Nodes {
         now: Now,
     ) {
         let is_free = owner.is_none();
+        if let Some(owner) = &owner {
+            self.before.insert(id.clone(), owner.clone());
+        }
         self.count_lease(id, is_free);
         let node = self.node(id);
         node.is_named = true;
@@ -560,6 +585,7 @@ impl Nodes {
         now: Now,
     ) -> Heard {
         let id = &status.node;
+        let not_held = self.not_held(status);
         let node = self.node(id);
         let before = node.agent.status().map(|before| &before.serves);
         let is_new = before != Some(&status.serves);
@@ -580,7 +606,25 @@ impl Nodes {
             is_new,
             longer_terms: terms.filter(|_| safe_after > config.safe_after()),
             has_acknowledged,
+            not_held,
         }
+    }
+
+    /// Whether the first status of an agent says that it holds nothing of what it held when control ended,
+    /// and not for the lease timeout, which counts by itself.
+    fn not_held(&mut self, status: &AgentStatus) -> Option<NotHeld> {
+        let id = &status.node;
+        let is_first = !self.get(id).is_some_and(|node| node.agent.has_spoken());
+        let is_free = status.activity == Activity::Free;
+        let timed_out = status.released.as_deref() == Some(LEASE_TIMEOUT);
+        if !is_first || !is_free || timed_out || self.before.get(id) != self.owner(id) {
+            return None;
+        }
+        let trainer = self.before.remove(id)?;
+        Some(NotHeld {
+            is_last: !self.before.values().any(|other| *other == trainer),
+            trainer,
+        })
     }
 
     /// Whether an agent's status confirms the open release of its node.

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lacuna_model::{Members, NodeId, Past, Phase, Span, Timestamp, TrainerId, TrainerRecord};
 
 use crate::Now;
+use crate::controller::nodes::NotHeld;
 
 pub(crate) use health::Due;
 pub(crate) use moves::Target;
@@ -105,6 +106,13 @@ impl Trainers {
         }
         for trainer in self.by_id.values_mut() {
             trainer.skip(time);
+        }
+    }
+
+    /// This much of the cluster's time does not count for one of its nodes.
+    pub(crate) fn skip_node(&mut self, of: &NotHeld, time: Span) {
+        if let Some(trainer) = self.by_id.get_mut(&of.trainer) {
+            trainer.skip_node(of.is_last, time);
         }
     }
 

@@ -569,6 +569,16 @@ impl Trainer {
         }
     }
 
+    /// The present incarnation did not hold one of its nodes for this much of the cluster's time; with
+    /// `is_last`, none of them.
+    pub(super) fn skip_node(&mut self, is_last: bool, time: Span) {
+        self.record.held.node_s -= time.as_secs_f64();
+        if is_last {
+            self.record.held.seconds -= time.as_secs_f64();
+        }
+        self.dirty = true;
+    }
+
     /// The whole incarnation restarts after `wait`, for the failure just counted: on its nodes, if it
     /// keeps them.
     pub(crate) fn restart_after_failure(&mut self, wait: Span, keeps_nodes: bool, now: Now) {
