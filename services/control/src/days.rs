@@ -2,9 +2,10 @@
 //! of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use lacuna_model::Timestamp;
-use lacuna_runtime::{Context, ServiceError};
+use lacuna_runtime::{Context, PendingAck, ServiceError};
 use lacuna_wire::address;
 use lacuna_wire::msg::Totals;
 
@@ -14,9 +15,13 @@ const DAY_MS: i64 = 86_400_000;
 /// Bytes that are read at a time.
 const PAGE_BYTES: u64 = 1 << 20;
 
-/// The kept days, by their number since 1970.
+/// The days, by their number since 1970.
 #[derive(Debug, Default)]
-pub(crate) struct Days(BTreeMap<i64, Totals>);
+pub(crate) struct Days {
+    all: BTreeMap<i64, Totals>,
+    /// Days that the bus is not known to keep, with the newest write of each.
+    unkept: BTreeMap<i64, Option<PendingAck>>,
+}
 
 /// The number of the day of a moment.
 const fn number(at: Timestamp) -> i64 {
@@ -36,10 +41,16 @@ impl Days {
             (page, next) = ctx.bus.read_from(&subject, from, PAGE_BYTES).await?;
             days.extend(page.into_iter().map(|day| (number(day.now), day)));
         }
-        Ok(Self(days))
+        Ok(Self::of(days))
     }
 
-    /// Keeps the totals if they are the first of their day. What could not be stored is tried again.
+    const fn of(all: BTreeMap<i64, Totals>) -> Self {
+        let unkept = BTreeMap::new();
+        Self { all, unkept }
+    }
+
+    /// Keeps the totals if they are the first of their day. A write without an acknowledgement is
+    /// repeated, as where the disk of nats-server is full at midnight. Call it again and again.
     pub(crate) async fn keep(
         &mut self,
         ctx: &Context,
@@ -47,25 +58,64 @@ impl Days {
         whole: impl FnOnce() -> Totals,
     ) {
         let number = number(now);
-        if self.0.contains_key(&number) {
-            return;
+        if let Entry::Vacant(day) = self.all.entry(number) {
+            day.insert(whole());
+            self.unkept.insert(number, None);
         }
-        let totals = whole();
+        let mut unkept = BTreeMap::new();
+        for (number, write) in std::mem::take(&mut self.unkept) {
+            if let Some(write) = self.store(ctx, number, write).await {
+                unkept.insert(number, write);
+            }
+        }
+        self.unkept = unkept;
+    }
+
+    /// Takes the outcome of the newest write of a day, and writes it again if that has failed. Returns
+    /// what is in flight; nothing once the day is kept.
+    async fn store(
+        &self,
+        ctx: &Context,
+        number: i64,
+        mut write: Option<PendingAck>,
+    ) -> Option<Option<PendingAck>> {
+        if let Some(ack) = &mut write {
+            match ack.answered() {
+                None => return Some(write),
+                Some(Ok(_)) => return None,
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "the totals of a day are not stored yet");
+                }
+            }
+        }
         let subject = address::day(&ctx.cluster, number);
-        match ctx.bus.publish(&subject, &totals, "").await {
-            Ok(_) => drop(self.0.insert(number, totals)),
-            Err(error) => tracing::warn!(%error, "the totals of this day are not stored yet"),
+        let again = ctx.bus.store_later(&subject, self.all.get(&number)?, "");
+        match again.await {
+            Ok(ack) => Some(Some(ack)),
+            Err(error) => {
+                tracing::warn!(%error, "the totals of a day are not stored yet");
+                Some(None)
+            }
         }
     }
 
     /// The totals at the beginning of the day of a moment, or of the first day after it that is kept.
     pub(crate) fn at(&self, at: Timestamp) -> Option<&Totals> {
-        self.0.range(number(at)..).next().map(|(_, totals)| totals)
+        self.all
+            .range(number(at)..)
+            .next()
+            .map(|(_, totals)| totals)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use lacuna_model::ClusterId;
+    use lacuna_runtime::virtual_time::{self, Host};
+    use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, simulate};
+
     use super::*;
 
     #[test]
@@ -74,10 +124,60 @@ mod tests {
             now: Timestamp::from_unix(86_400 * day + 5),
             ..Totals::default()
         });
-        let days = Days(kept.map(|day| (number(day.now), day)).into());
+        let days = Days::of(kept.map(|day| (number(day.now), day)).into());
         let at = |day: i64| days.at(Timestamp::from_unix(86_400 * day + 80_000));
         let found = [0, 1, 2, 3].map(|day| at(day).map(|totals| number(totals.now)));
         assert_eq!(found, [Some(1), Some(1), Some(3), Some(3)]);
         assert_eq!(at(4), None);
+    }
+
+    #[test]
+    fn the_first_totals_of_a_day_are_kept_where_the_disk_is_full_at_midnight() {
+        virtual_time::run(1, async {
+            let delays = Delays {
+                least_ms: 1,
+                most_ms: 20,
+            };
+            let server = SimulatedServer::new(1, delays);
+            let mut config = Config::default();
+            config.cluster.id = ClusterId::new("c").unwrap();
+            // Midnight is 20 s after the start.
+            simulate(&Host::new("leads"), "control", &server, &config, |ctx| {
+                Box::pin(async move {
+                    let mut days = Days::default();
+                    for second in 0.. {
+                        let now = Timestamp::from_unix(86_400 * 20_000 - 20 + second);
+                        let whole = || Totals {
+                            now,
+                            ..Totals::default()
+                        };
+                        days.keep(&ctx, now, whole).await;
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                    }
+                    Ok(())
+                })
+            });
+            let pause = |seconds| tokio::time::sleep(Duration::from_secs(seconds));
+            pause(15).await;
+            server.fill();
+            pause(30).await;
+            // It starts again once there is room.
+            server.kill();
+            pause(1).await;
+            server.start();
+            pause(30).await;
+            let reader = Bus::simulated_client(&server, &config.cluster.id, "cli").await;
+            let subject = address::days(&config.cluster.id);
+            let (kept, _) = reader
+                .unwrap()
+                .read_from(&subject, 1, PAGE_BYTES)
+                .await
+                .unwrap();
+            let first = kept
+                .iter()
+                .map(|day| day.now.unix_ms() / 1000 - 86_400 * 20_000);
+            assert_eq!(first.collect::<Vec<_>>(), [-20, 0]);
+        })
+        .unwrap();
     }
 }

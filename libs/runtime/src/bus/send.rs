@@ -7,7 +7,7 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use bytes::Bytes;
 use lacuna_wire::access::is_inbox;
 use lacuna_wire::{Envelope, Message, Subject, address, codec};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::{Bus, BusError, Received, pairs};
 
@@ -32,10 +32,20 @@ impl PendingAck {
     /// # Errors
     /// [`BusError::Timeout`] leaves open whether the write was kept.
     pub async fn wait(self) -> Result<u64, BusError> {
-        let closed = || BusError::Closed {
-            subject: self.subject.clone(),
-        };
-        self.answer.await.map_err(|_| closed())?
+        self.answer.await.map_err(|_| BusError::Closed {
+            subject: self.subject,
+        })?
+    }
+
+    /// The outcome, as of [`PendingAck::wait`]; nothing while the write is in flight.
+    pub fn answered(&mut self) -> Option<Result<u64, BusError>> {
+        match self.answer.try_recv() {
+            Ok(outcome) => Some(outcome),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(BusError::Closed {
+                subject: self.subject.clone(),
+            })),
+        }
     }
 }
 
