@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# lacuna-healthcheck [[HOST:]PORT [STORE]]: 0 if this container's service answers /healthz with 200.
+# lacuna-healthcheck [[HOST:]PORT [STORE [PIDFILE]]]: 0 if the service there answers /healthz with 200.
 # Bash alone, so that the image needs no HTTP client.
 #
 # With STORE, the folder in which nats-server keeps streams: a server whose disk was full remembers the failed
 # write, and keeps nothing more in that stream until its end. Once there is room it is ended here, and the
-# engine starts it again.
+# engine or systemd starts it again. PIDFILE has its process id; in a container it is process 1.
 set -u
 at=${1:-9464}
 case $at in *:*) ;; *) at=127.0.0.1:$at ;; esac
@@ -17,7 +17,9 @@ if [ -n "${2:-}" ] && [[ $said = *"write error"* ]]; then
     probe=$2/.room
     if head -c 65536 /dev/zero >"$probe" 2>/dev/null; then
         echo "there is room again below $2: nats-server starts again"
-        kill -TERM 1
+        pid=1
+        [ -z "${3:-}" ] || read -r pid <"$3"
+        kill -TERM "$pid"
     else
         echo "there is no room below $2: nothing more is kept"
     fi

@@ -21,6 +21,8 @@ use serde_json::Value;
 
 use lacuna_testkit::{Need, TestNats, data, or_skip, torch_python};
 
+use lacuna_runtime::nats_server;
+
 use common::all_built;
 
 fn lacuna(arguments: &[&str]) -> Command {
@@ -460,6 +462,100 @@ fn a_full_disk_is_named_and_with_room_again_all_goes_on_by_itself() {
 
     kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
     assert!(up.child.wait().unwrap().success());
+}
+
+/// deploy/systemd runs the health check of the containers beside a nats-server that a supervisor starts again.
+#[test]
+fn the_health_check_ends_a_server_that_keeps_nothing_once_its_disk_has_room() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::at(dir.path());
+    or_skip!(Need::Root.given(disk.is_some(), "only root can mount a small disk"));
+    let beside = tempfile::tempdir().unwrap();
+    let at = |name: &str| beside.path().join(name);
+    let store = dir.path().to_str().unwrap();
+    let [clients, monitor] = [(); 2].map(|()| {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        free.local_addr().unwrap().to_string()
+    });
+    let words = [
+        "config",
+        "nats-server",
+        "--store",
+        store,
+        "--listen",
+        &clients,
+        "--monitor",
+        &monitor,
+    ];
+    std::fs::write(at("conf"), run(&words).stdout).unwrap();
+    let start = || {
+        let mut server = Command::new(nats_server::find().unwrap());
+        let server = server
+            .arg("--config")
+            .arg(at("conf"))
+            .arg("--pid")
+            .arg(at("pid"));
+        let server = server.stderr(Stdio::null()).spawn().unwrap();
+        wait_until("nats-server answers", || {
+            std::net::TcpStream::connect(&clients).is_ok()
+        });
+        server
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/healthcheck.sh");
+    let check = || {
+        let mut bash = Command::new("bash");
+        let said = bash
+            .args([script, &monitor, store])
+            .arg(at("pid"))
+            .output()
+            .unwrap();
+        (said.status.code(), String::from_utf8(said.stdout).unwrap())
+    };
+    let send = |messages: &[(&str, &str)]| {
+        let mut client = std::net::TcpStream::connect(&clients).unwrap();
+        client
+            .write_all(b"CONNECT {\"verbose\":false}\r\n")
+            .unwrap();
+        for (subject, text) in messages {
+            write!(client, "PUB {subject} {}\r\n{text}\r\n", text.len()).unwrap();
+        }
+        client.write_all(b"PING\r\n").unwrap();
+        let answers = BufReader::new(client).lines();
+        answers
+            .map_while(Result::ok)
+            .find(|line| line == "PONG")
+            .unwrap();
+    };
+
+    let mut server = start();
+    let stream = r#"{"name":"s","subjects":["s"],"storage":"file"}"#;
+    send(&[("$JS.API.STREAM.CREATE.s", stream), ("s", "kept")]);
+    wait_until("it is healthy", || check() == (Some(0), String::new()));
+    let fill = dir.path().join("fill");
+    let mut file = std::fs::File::create(&fill).unwrap();
+    while file.write_all(&[0; 1 << 12]).is_ok() {}
+    send(&[("s", &"x".repeat(1 << 16))]);
+    wait_until("it is ill", || check().0 == Some(1));
+    let (code, said) = check();
+    assert!(
+        code == Some(1) && said.contains("there is no room"),
+        "{said}"
+    );
+    assert_eq!(server.try_wait().unwrap(), None, "ended without room");
+    drop(file);
+    std::fs::remove_file(&fill).unwrap();
+    let (code, said) = check();
+    assert!(
+        code == Some(1) && said.contains("there is room again"),
+        "{said}"
+    );
+    wait_until("it ends", || server.try_wait().unwrap().is_some());
+    let mut server = start();
+    wait_until("it is healthy again", || {
+        check() == (Some(0), String::new())
+    });
+    server.kill().unwrap();
+    server.wait().unwrap();
 }
 
 #[test]
