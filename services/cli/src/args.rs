@@ -167,7 +167,7 @@ fn on_the_bus(command: Command) -> Result<()> {
             Command::Events(args) => events::run(args).await,
             Command::Top(args) => top::run(args).await,
             Command::Demo(args) => demo::run(args).await,
-            Command::Check(command) => check::run(command).await,
+            Command::Check(command) => up::until_stopped(check::run(command)).await,
             Command::Report(args) => report::run(args).await,
             Command::Observe(command) => observe::run(command).await,
             Command::Pilots(command) => observe::pilots(command).await,

@@ -86,6 +86,14 @@ impl CliError {
         Self::failed("")
     }
 
+    /// The end of a command by a signal; only the exit code reports it.
+    pub(crate) fn interrupted() -> Self {
+        Self {
+            exit: Exit::Interrupted,
+            ..Self::already_printed()
+        }
+    }
+
     /// The end of a command for several things: nothing, or the errors of those that it was not done
     /// for. `is_shown`: whether the output has what was done, so the errors go to standard error.
     ///

@@ -385,6 +385,41 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     assert!(!up.dir.path().join("up.json").exists());
 }
 
+#[test]
+fn a_signal_ends_the_program_that_a_command_waits_for_and_leaves_no_file() {
+    for (signal, name, arguments) in [
+        (Signal::SIGINT, "sacct", ["holes", "--from-slurm", "2d"]),
+        (Signal::SIGTERM, "scontrol", ["check", "slurm", "--json"]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let hangs = format!(
+            "#!/bin/sh\necho $$ > {}\nexec sleep 600\n",
+            at("pid").display()
+        );
+        std::fs::write(at(name), hangs).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(at(name), mode).unwrap();
+        std::fs::create_dir(at("temporary")).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let mut command = lacuna(&arguments)
+            .env("PATH", format!("{}:{path}", dir.path().display()))
+            .env("TMPDIR", at("temporary"))
+            .spawn()
+            .unwrap();
+        let asked = || {
+            let said = std::fs::read_to_string(at("pid")).ok()?;
+            said.strip_suffix('\n')?.parse().ok()
+        };
+        wait_until("it is asked", || asked().is_some());
+        kill(Pid::from_raw(command.id() as i32), signal).unwrap();
+        assert_eq!(command.wait().unwrap().code(), Some(130), "{name}");
+        wait_until("it has ended", || !alive(asked().unwrap()));
+        let left = std::fs::read_dir(at("temporary")).unwrap().count();
+        assert_eq!(left, 0, "{name}");
+    }
+}
+
 /// A disk of 64 MiB, as long as it lives.
 struct Disk(std::path::PathBuf);
 

@@ -306,7 +306,7 @@ async fn follow(
     loop {
         let turn = tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(interrupted()),
+            () = stop.cancelled() => return Err(CliError::interrupted()),
             turn = followed.turn(client, args, trainer) => turn,
         };
         match turn {
@@ -322,16 +322,9 @@ async fn follow(
         }
         tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(interrupted()),
+            () = stop.cancelled() => return Err(CliError::interrupted()),
             () = tokio::time::sleep(EVERY) => {}
         }
-    }
-}
-
-fn interrupted() -> CliError {
-    CliError {
-        exit: Exit::Interrupted,
-        ..CliError::already_printed()
     }
 }
 

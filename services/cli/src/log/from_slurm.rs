@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
 
 use super::progress::Bar;
@@ -121,6 +122,7 @@ impl Accounting {
         while at < now {
             bar.asking(at.since(from), now.since(from), rows);
             let until = now.min(at + portion);
+            let watch = Stopwatch::start();
             let said = match answer(&sacct(at, until, cluster)).await {
                 Ok(said) => said,
                 Err(error) => {
@@ -131,6 +133,7 @@ impl Accounting {
                 }
             };
             was_late = false;
+            portion = longer(portion, said.len(), watch.span());
             // Jobs that have not ended are taken from the last answer.
             let last = until == now;
             let (begins, ends) = (local(at), local(until));
@@ -211,6 +214,15 @@ fn shorter(portion: Span, error: &CommandError, was_late: bool) -> Option<Span> 
     let is_too_long = matches!(error, CommandError::TooLong { .. });
     let may_help = is_too_long || (is_late(error) && !was_late);
     (may_help && portion > LEAST).then(|| LEAST.max(Span::from_ms(portion.as_ms() / 2)))
+}
+
+/// Twice a portion, a day at most, if its answer was well within the limits: the next one may be as
+/// quiet.
+fn longer(portion: Span, bytes: usize, took: Span) -> Span {
+    if bytes > BOUNDS.stdout / 4 || took.as_ms() > BOUNDS.time.as_ms() / 4 {
+        return portion;
+    }
+    PORTION.min(portion + portion)
 }
 
 const fn is_late(error: &CommandError) -> bool {
@@ -381,6 +393,16 @@ lines|of a name
         assert_eq!(shorter(half, &long, true), Some(Span::from_secs(21_600)));
         assert_eq!(shorter(Span::from_secs(5000), &long, false), Some(LEAST));
         assert_eq!(shorter(LEAST, &long, false), None);
+    }
+
+    #[test]
+    fn portions_grow_to_a_day_again_once_answers_are_short_and_early() {
+        let (early, half) = (Span::from_secs(2), Span::from_secs(43_200));
+        assert_eq!(longer(half, 1 << 20, early), PORTION);
+        assert_eq!(longer(PORTION, 1 << 20, early), PORTION);
+        assert_eq!(longer(LEAST, 1 << 20, early), LEAST + LEAST);
+        assert_eq!(longer(half, BOUNDS.stdout / 2, early), half);
+        assert_eq!(longer(half, 1 << 20, Span::from_secs(200)), half);
     }
 
     #[test]

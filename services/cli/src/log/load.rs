@@ -20,6 +20,7 @@ use super::{machine, simulated};
 use crate::entry::wait_for;
 use crate::error::{CliError, Result};
 use crate::output::{iso, iso_short};
+use crate::up::until_stopped;
 
 /// A log that is ready for a replay.
 pub struct Input {
@@ -75,7 +76,7 @@ pub fn load(args: &LogArgs, submitted: Option<Timestamp>, bar: &mut Bar) -> Resu
     let Some((span, cluster)) = args.asks_slurm() else {
         return read(args, submitted, bar);
     };
-    let accounting = wait_for(Accounting::ask(span, cluster, bar))?;
+    let accounting = wait_for(until_stopped(Accounting::ask(span, cluster, bar)))?;
     let mut input = read(&args.of_slurm(&accounting), submitted, bar).map_err(|mut error| {
         error.message = accounting.named(&error.message);
         error

@@ -15,6 +15,7 @@ pub(crate) use args::{UpArgs, run};
 pub(crate) use child::is_full;
 pub(crate) use child_of::{ChildOfArgs, run as child_of};
 pub(crate) use runtime_file::default_data_dir;
+pub(crate) use stop::until_stopped;
 
 pub use find::sibling;
 pub use runtime_file::RuntimeFile;

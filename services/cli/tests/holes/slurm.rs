@@ -18,6 +18,7 @@ for word; do
   case $word in --starttime=*) from=${word#*=};; --endtime=*) until=${word#*=};; esac
 done
 echo "$from $until $TZ" >> asked
+[ -e crowded ] && [[ $from < "$(cat crowded)" ]] && (( $(date -ud "$until" +%s) - $(date -ud "$from" +%s) > 50000 )) && head -c 140000000 /dev/zero
 [ -e broken ] && [[ $from > "$(cat broken)" ]] && { echo "sacct: error: slurmdbd: refused" >&2; exit 1; }
 awk -F'|' -v from="$from" -v until="$until" '$3 <= until && ($4 >= from || $4 == "Unknown")' jobs
 "#;
@@ -148,6 +149,33 @@ fn the_accounting_of_slurm_is_read_a_day_at_a_time_as_its_table_is_read_whole() 
             .unwrap()
             .contains("Slurm's accounting")
     );
+}
+
+#[test]
+fn a_crowded_day_is_asked_for_in_halves_and_the_next_one_whole() {
+    let bench = slurm(&jobs());
+    let whole = json(&ask(&bench, &["holes", "--from-slurm", "4d", "--json"]));
+    std::fs::remove_file(bench.path("asked")).unwrap();
+    bench.file("crowded", &ago(3 * 1440 + 60));
+    let parts = json(&ask(&bench, &["holes", "--from-slurm", "4d", "--json"]));
+    let asked = std::fs::read_to_string(bench.path("asked")).unwrap();
+    let hours = asked.lines().map(|line| {
+        let mut words = line
+            .split(' ')
+            .map(|at| format!("{at}Z").parse::<jiff::Timestamp>());
+        let (from, until) = (
+            words.next().unwrap().unwrap(),
+            words.next().unwrap().unwrap(),
+        );
+        (until.as_second() - from.as_second()) / 3600
+    });
+    assert_eq!(
+        hours.collect::<Vec<_>>(),
+        [24, 12, 24, 12, 24, 24, 24],
+        "{asked}"
+    );
+    let jobs = |found: &Value| found["log"]["jobs"]["with_nodes"].as_u64().unwrap();
+    assert_eq!(jobs(&parts), jobs(&whole));
 }
 
 #[test]
