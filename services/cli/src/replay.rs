@@ -13,14 +13,14 @@ mod window;
 
 use std::path::{Path, PathBuf};
 
-use lacuna_model::TrainerSpec;
+use lacuna_model::{Span, TrainerSpec};
 use lacuna_planner::objective::Objective;
 use lacuna_report::{Report, Source, drawing, from_replay, render};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::pool_stats::{PoolOptions, pool_stats};
 use lacuna_sim::{
     Annotated, Decision, History, Hooks, Kept, Lookahead, PoolTrace, Replayed, Settings, SimError,
-    Verified, replay,
+    Summary, Verified, replay,
 };
 use lacuna_trace::{read_kinds, read_staged};
 
@@ -169,6 +169,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
         },
     )?;
     log_summary.ends(replayed.summary.until());
+    log_summary
+        .notes
+        .extend(unreached(&settings.milestones, &replayed.summary));
     if let Some(recorder) = recorder {
         let policy = serde_json::json!(settings.policy);
         let policy = policy.as_str().unwrap_or_default();
@@ -204,6 +207,21 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<()> {
     let written = [("report", &args.report), ("drawing", &args.svg)];
     output::table(&replayed.summary, &pool, &log_summary, &written)?;
     disagreement
+}
+
+/// The milestones that the replay has not reached, as a note.
+fn unreached(milestones_s: &[f64], summary: &Summary) -> Option<String> {
+    let beyond = milestones_s.get(summary.milestones.len()..)?.iter();
+    let names: Vec<String> = beyond
+        .map(|&at| Span::from_secs_f64(at).to_string())
+        .collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "--milestones {}: left out, the replay ends {} after its start",
+            names.join(","),
+            summary.until().since(summary.start)
+        )
+    })
 }
 
 /// Refuses an objective for an unknown trainer. Without an error the replay would silently ignore
