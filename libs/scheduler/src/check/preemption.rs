@@ -424,15 +424,22 @@ fn sharing(site: &Site<'_>, out: &mut Vec<Finding>) {
     }
 }
 
+/// `batch_sched_delay` where it is not set, seconds.
+const USUAL_DELAY_S: u32 = 3;
+
 fn backfill(site: &Site<'_>, out: &mut Vec<Finding>) {
     let Some(kind) = site.setting("SchedulerType") else {
         return;
     };
     let parameters = site.setting("SchedulerParameters").unwrap_or_default();
-    let interval = parameters
-        .split(',')
-        .find_map(|p| p.trim().strip_prefix("bf_interval="));
-    let interval = interval.and_then(|v| v.parse::<u32>().ok()).unwrap_or(30);
+    let number = |name: &str, default: u32| {
+        let mut set = parameters
+            .split(',')
+            .filter_map(|p| p.trim().split_once('='));
+        let value = set.find_map(|(key, value)| (key == name).then_some(value));
+        value.and_then(|v| v.parse().ok()).unwrap_or(default)
+    };
+    let interval = number("bf_interval", 30);
     let verdict = if kind == "sched/backfill" {
         Verdict::Ok
     } else {
@@ -445,6 +452,21 @@ fn backfill(site: &Site<'_>, out: &mut Vec<Finding>) {
         format!("{kind}, bf_interval={interval}"),
         "backfill plans idle nodes for batch jobs; pilots do not start on planned nodes",
         "SchedulerType=sched/backfill",
+    );
+    let delay = number("batch_sched_delay", USUAL_DELAY_S);
+    let verdict = if delay > USUAL_DELAY_S {
+        Verdict::Warning
+    } else {
+        Verdict::Ok
+    };
+    add(
+        out,
+        "scheduling delay",
+        verdict,
+        format!("batch_sched_delay={delay}"),
+        "while a job waits in the queue, a pilot included, Slurm does not try an `srun` at its submission: \
+         it waits for the next run of the scheduler, this many seconds and one more at most",
+        "SchedulerParameters=batch_sched_delay=0, where slurmctld has the processor time",
     );
     if parameters.split(',').any(|p| p.trim() == "defer") {
         add(

@@ -239,6 +239,12 @@ fn each_condition_is_refuted_by_its_breach() {
         ),
         (
             "bf_continue",
+            "batch_sched_delay=10",
+            "scheduling delay",
+            Verdict::Warning,
+        ),
+        (
+            "bf_continue",
             "defer",
             "deferred scheduling",
             Verdict::Warning,
