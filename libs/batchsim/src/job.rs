@@ -1,5 +1,6 @@
 //! Batch jobs, their placements, and the errors of a workload.
 
+use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// The longest length, seconds (3,000 years); longer ones count as this. Times are bounded to a
@@ -80,8 +81,10 @@ pub enum BatchError {
     },
     /// An outage or a reservation is invalid.
     #[error(
-        "{what} of nodes {first} to {last} from {from} until {until}: expected nodes below {has} \
-         and a start before the end"
+        "{what} of nodes {first} to {last} from {} until {}: expected nodes below {has} \
+         and a start before the end",
+        Timestamp::from_unix(*from),
+        Timestamp::from_unix(*until)
     )]
     Block {
         /// `an outage`, or the name of the reservation.

@@ -63,9 +63,8 @@ pub enum Unfit {
     Simulated,
     /// The model has learnt from the future.
     #[error(
-        "the model has learnt up to {until} s, and the time is {now} s: it would know the future; learn it from what \
-         was before, as `lacuna forecast learn --until` does",
-        until = until.unix_seconds(), now = now.unix_seconds()
+        "the model has learnt up to {until}, and the time is {now}: it would know the future; learn it from what \
+         was before, as `lacuna forecast learn --until` does"
     )]
     Ahead {
         /// The end of what was learnt.

@@ -52,6 +52,37 @@ impl Timestamp {
     }
 }
 
+impl fmt::Display for Timestamp {
+    /// Writes ISO 8601 in UTC, with fractions of seconds only if there are any.
+    ///
+    /// Days are counted from 0000-03-01, in eras of 400 years: a year that begins in March has its
+    /// leap day last (H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let days = self.0.div_euclid(86_400_000) + 719_468;
+        let era = days.div_euclid(146_097);
+        let of_era = days.rem_euclid(146_097);
+        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let from_march = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * from_march + 2) / 5 + 1;
+        let month = if from_march < 10 {
+            from_march + 3
+        } else {
+            from_march - 9
+        };
+        let year = year_of_era + era * 400 + i64::from(month <= 2);
+        let ms = self.0.rem_euclid(86_400_000);
+        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+        let fraction = match ms % 1000 {
+            0 => String::new(),
+            ms => format!(".{ms:03}").trim_end_matches('0').to_owned(),
+        };
+        let text =
+            format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z");
+        f.pad(&text)
+    }
+}
+
 impl Span {
     /// The empty length of time.
     pub const ZERO: Self = Self(0);
@@ -203,6 +234,25 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_written_as_in_the_calendar() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399_000, "2000-02-28T23:59:59Z"),
+            (951_782_400_000, "2000-02-29T00:00:00Z"),
+            (951_868_800_000, "2000-03-01T00:00:00Z"),
+            (1_612_915_680_250, "2021-02-10T00:08:00.25Z"),
+            (1_672_531_199_007, "2022-12-31T23:59:59.007Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Timestamp::from_unix_ms(ms).to_string(), text);
+        }
+        // Damaged moments have a text, too.
+        for ms in [i64::MIN, i64::MAX] {
+            assert!(!Timestamp::from_unix_ms(ms).to_string().is_empty());
+        }
+    }
 
     #[test]
     fn spans_read_and_write() {

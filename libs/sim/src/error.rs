@@ -39,7 +39,7 @@ pub enum SimError {
     #[error("there are no trainers to replay")]
     NoTrainers,
     /// A trace that ends before the replay starts.
-    #[error("nothing to replay: the trace ends at {end}, before the start at {start}", end = end.unix_seconds(), start = start.unix_seconds())]
+    #[error("nothing to replay: the trace ends at {end}, before the start at {start}")]
     NothingLeft {
         /// Requested start of the replay.
         start: Timestamp,
@@ -56,7 +56,9 @@ pub enum SimError {
         what: String,
     },
     /// A trace of more than 1,000 years, which only a damaged date explains.
-    #[error("the trace is {years:.0} years long, from {start} to {end} in seconds since 1970: expected at most 1,000; is a date damaged?", start = start.unix_seconds(), end = end.unix_seconds())]
+    #[error(
+        "the trace is {years:.0} years long, from {start} to {end}: expected at most 1,000; is a date damaged?"
+    )]
     TooLong {
         /// Length of the trace, years.
         years: f64,

@@ -138,7 +138,7 @@ impl Envelope {
             ("ce-id", self.id.escaped()),
             ("ce-source", self.source.escaped()),
             ("ce-type", self.kind.escaped()),
-            ("ce-time", time_text::format(self.time)),
+            ("ce-time", self.time.to_string()),
             ("ce-dataversion", self.version.to_string()),
             ("content-type", self.content_type.as_str().to_owned()),
         ];

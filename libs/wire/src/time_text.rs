@@ -42,13 +42,6 @@ pub fn from_seconds(seconds: f64) -> Option<Timestamp> {
         .then(|| Timestamp::from_unix_ms((seconds * 1000.0).round() as i64))
 }
 
-/// ISO 8601 in UTC, with milliseconds only if there are any.
-#[must_use]
-pub fn format(time: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(time.unix_ms())
-        .map_or_else(|_| format!("{}", time.unix_seconds()), |t| t.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,7 +49,7 @@ mod tests {
     #[test]
     fn times_read_and_write() {
         let at = Timestamp::from_unix_ms(1_612_915_680_250);
-        assert_eq!(format(at), "2021-02-10T00:08:00.25Z");
+        assert_eq!(at.to_string(), "2021-02-10T00:08:00.25Z");
         assert_eq!(parse("2021-02-10T00:08:00.25Z").unwrap(), at);
         assert_eq!(parse("2021-02-10T01:08:00.250+01:00").unwrap(), at);
         assert_eq!(parse("1612915680.25").unwrap(), at);

@@ -114,8 +114,7 @@ pub fn progress_bar(hidden: bool, length: u64, template: &str) -> ProgressBar {
 /// ISO-8601 in UTC, with milliseconds only if they are not zero.
 #[must_use]
 pub fn iso(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.unix_ms())
-        .map_or_else(|_| format!("@{}", at.unix_seconds()), |t| t.to_string())
+    at.to_string()
 }
 
 /// ISO-8601 without fractions of seconds, for tables.

@@ -295,7 +295,7 @@ fn named(change: &ControlsChange) -> (&'static str, Vec<String>, String) {
         } => {
             let mut detail = limited(*limit);
             if let Some(until) = until {
-                detail = format!("{detail} until {}", lacuna_wire::time_text::format(*until));
+                detail = format!("{detail} until {until}");
             }
             ("pause", Vec::new(), because(detail, reason))
         }

@@ -90,7 +90,7 @@ impl Given {
                 self.count("restored");
                 tracing::info!(
                     path = %self.path.display(),
-                    upto_s = from.until.unix_seconds(),
+                    upto = %from.until,
                     ended = from.ended,
                     "forecasts start with the given model"
                 );

@@ -81,8 +81,8 @@ pub enum Refused {
     },
     /// The model has learnt from the future.
     #[error(
-        "{path}: the saved model has learnt up to {upto} s, and the cluster's time is {now} s",
-        path = path.display(), upto = upto.unix_seconds(), now = now.unix_seconds()
+        "{path}: the saved model has learnt up to {upto}, and the cluster's time is {now}",
+        path = path.display()
     )]
     Ahead {
         /// The file.

@@ -99,7 +99,7 @@ impl Keeper {
                     tracing::info!(
                         predictor = name,
                         upto_seq = found.upto.seq,
-                        upto_s = found.upto.at.unix_seconds(),
+                        upto = %found.upto.at,
                         bytes = found.model.len(),
                         "model restored"
                     );

@@ -9,7 +9,6 @@ use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
 use lacuna_trace::Window;
 use lacuna_wire::msg::Pace;
-use lacuna_wire::time_text;
 
 use crate::topology::First;
 use crate::trace_source::Trace;
@@ -62,10 +61,10 @@ fn fingerprint(recording: &Recording) -> Result<String, ServiceError> {
         text += &format!(", planned starts {} {size} B", name(planned));
     }
     if let Some(start) = recording.start {
-        text += &format!(", from {}", time_text::format(start));
+        text += &format!(", from {start}");
     }
     if let Some(end) = recording.end {
-        text += &format!(", until {}", time_text::format(end));
+        text += &format!(", until {end}");
     }
     if let Some(count) = recording.first_nodes {
         text += &format!(", first {count} nodes");
@@ -104,7 +103,7 @@ fn read_recording(recording: &Recording) -> Result<Trace, ServiceError> {
         planned_starts = planned.starts.len(),
         planned_without_hole = planned.without_hole,
         batches = batches.len(),
-        end = %time_text::format(end),
+        %end,
         "trace read"
     );
     let pace = match recording.pace {

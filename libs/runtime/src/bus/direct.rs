@@ -11,7 +11,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use bytes::Bytes;
 use lacuna_model::{Span, Timestamp};
-use lacuna_wire::{Message, Subject, time_text};
+use lacuna_wire::{Message, Subject};
 use tokio::sync::{mpsc, watch};
 
 use super::follow::AHEAD;
@@ -253,7 +253,7 @@ impl<M: Message + Send + 'static> DirectFollower<M> {
     async fn begin(&self, again: bool) -> Result<Option<Begin>, BusError> {
         if again && self.start != Start::Last {
             let since = self.newest.map(|newest| newest - OVERLAP);
-            return Ok(since.map(|since| Begin::StartTime(time_text::format(since))));
+            return Ok(since.map(|since| Begin::StartTime(since.to_string())));
         }
         let seq = match self.start {
             Start::Last | Start::LastOn | Start::All => 1,

@@ -302,7 +302,7 @@ impl Recording {
         SettingError::unless(
             start < end,
             "ingest.recording.end",
-            lacuna_wire::time_text::format(end),
+            end,
             "a time after ingest.recording.start",
         )
     }

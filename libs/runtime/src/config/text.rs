@@ -17,7 +17,7 @@ impl TimeText {
         to: S,
     ) -> Result<S::Ok, S::Error> {
         match time {
-            Some(time) => to.serialize_str(&time_text::format(*time)),
+            Some(time) => to.collect_str(time),
             None => to.serialize_none(),
         }
     }

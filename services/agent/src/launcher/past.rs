@@ -8,7 +8,6 @@ use std::path::Path;
 
 use lacuna_model::{RunId, Span, Timestamp};
 use lacuna_runtime::clock::wall;
-use lacuna_wire::time_text;
 
 use crate::untrusted;
 
@@ -138,5 +137,5 @@ impl Past {
 
 /// A time to the second, in UTC.
 fn moment(unix_ms: i64) -> String {
-    time_text::format(Timestamp::from_unix_ms(unix_ms.div_euclid(1000) * 1000))
+    Timestamp::from_unix(unix_ms.div_euclid(1000)).to_string()
 }

@@ -7,8 +7,8 @@ use lacuna_pilots::observe::{Observer, Planned, hour_of};
 use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::metrics::{self, Counter, Error, Registry};
 use lacuna_runtime::{Bucket, Context};
+use lacuna_wire::address;
 use lacuna_wire::msg::{ObservedHour, PlanState, PoolState, TrainersState};
-use lacuna_wire::{address, time_text};
 use prometheus::IntGauge;
 
 /// Metrics of observation.
@@ -119,7 +119,7 @@ impl Observation {
         let bucket = ctx.bus.bucket(address::observed_bucket(&ctx.cluster));
         let mut observer = Observer::new(assumed);
         let start = hour_of(ctx.clock.now());
-        match bucket.get(&time_text::format(start)).await {
+        match bucket.get(&start.to_string()).await {
             Ok(Some(entry)) => observer.resume(entry.value),
             Ok(None) => {}
             Err(error) => tracing::warn!(%error, "the hour observed so far is not known"),
@@ -190,7 +190,7 @@ impl Observation {
     }
 
     async fn put(&self, hour: &ObservedHour) {
-        let key = time_text::format(hour.start);
+        let key = hour.start.to_string();
         if let Err(error) = self.bucket.put(&key, hour, "").await {
             tracing::warn!(%error, "the observed hour is not stored yet");
         }
