@@ -508,46 +508,51 @@ fn the_health_check_ends_a_server_that_keeps_nothing_once_its_disk_has_room() {
     let beside = tempfile::tempdir().unwrap();
     let at = |name: &str| beside.path().join(name);
     let store = dir.path().to_str().unwrap();
-    let [clients, monitor] = [(); 2].map(|()| {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        free.local_addr().unwrap().to_string()
-    });
+    let free = "127.0.0.1:-1";
     let words = [
         "config",
         "nats-server",
         "--store",
         store,
         "--listen",
-        &clients,
+        free,
         "--monitor",
-        &monitor,
+        free,
     ];
-    std::fs::write(at("conf"), run(&words).stdout).unwrap();
+    let mut conf = run(&words).stdout;
+    writeln!(conf, "ports_file_dir: {:?}", beside.path()).unwrap();
+    std::fs::write(at("conf"), conf).unwrap();
+    // The server, and where it is for clients and for its health.
     let start = || {
         let mut server = Command::new(nats_server::find().unwrap());
-        let server = server
+        server
             .arg("--config")
             .arg(at("conf"))
             .arg("--pid")
             .arg(at("pid"));
         let server = server.stderr(Stdio::null()).spawn().unwrap();
-        wait_until("nats-server answers", || {
-            std::net::TcpStream::connect(&clients).is_ok()
-        });
-        server
+        let ports = at(&format!("nats-server_{}.ports", server.id()));
+        let ports = || serde_json::from_slice::<Value>(&std::fs::read(&ports).ok()?).ok();
+        wait_until("nats-server answers", || ports().is_some());
+        let ports = ports().unwrap();
+        let place = |what: &str| {
+            let url = ports[what][0].as_str().unwrap();
+            url.rsplit('/').next().unwrap().to_owned()
+        };
+        (server, place("nats"), place("monitoring"))
     };
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/healthcheck.sh");
-    let check = || {
+    let check = |monitor: &str| {
         let mut bash = Command::new("bash");
         let said = bash
-            .args([script, &monitor, store])
+            .args([script, monitor, store])
             .arg(at("pid"))
             .output()
             .unwrap();
         (said.status.code(), String::from_utf8(said.stdout).unwrap())
     };
-    let send = |messages: &[(&str, &str)]| {
-        let mut client = std::net::TcpStream::connect(&clients).unwrap();
+    let send = |clients: &str, messages: &[(&str, &str)]| {
+        let mut client = std::net::TcpStream::connect(clients).unwrap();
         client
             .write_all(b"CONNECT {\"verbose\":false}\r\n")
             .unwrap();
@@ -562,16 +567,21 @@ fn the_health_check_ends_a_server_that_keeps_nothing_once_its_disk_has_room() {
             .unwrap();
     };
 
-    let mut server = start();
+    let (mut server, clients, monitor) = start();
     let stream = r#"{"name":"s","subjects":["s"],"storage":"file"}"#;
-    send(&[("$JS.API.STREAM.CREATE.s", stream), ("s", "kept")]);
-    wait_until("it is healthy", || check() == (Some(0), String::new()));
+    send(
+        &clients,
+        &[("$JS.API.STREAM.CREATE.s", stream), ("s", "kept")],
+    );
+    wait_until("it is healthy", || {
+        check(&monitor) == (Some(0), String::new())
+    });
     let fill = dir.path().join("fill");
     let mut file = std::fs::File::create(&fill).unwrap();
     while file.write_all(&[0; 1 << 12]).is_ok() {}
-    send(&[("s", &"x".repeat(1 << 16))]);
-    wait_until("it is ill", || check().0 == Some(1));
-    let (code, said) = check();
+    send(&clients, &[("s", &"x".repeat(1 << 16))]);
+    wait_until("it is ill", || check(&monitor).0 == Some(1));
+    let (code, said) = check(&monitor);
     assert!(
         code == Some(1) && said.contains("there is no room"),
         "{said}"
@@ -579,15 +589,15 @@ fn the_health_check_ends_a_server_that_keeps_nothing_once_its_disk_has_room() {
     assert_eq!(server.try_wait().unwrap(), None, "ended without room");
     drop(file);
     std::fs::remove_file(&fill).unwrap();
-    let (code, said) = check();
+    let (code, said) = check(&monitor);
     assert!(
         code == Some(1) && said.contains("there is room again"),
         "{said}"
     );
     wait_until("it ends", || server.try_wait().unwrap().is_some());
-    let mut server = start();
+    let (mut server, _, monitor) = start();
     wait_until("it is healthy again", || {
-        check() == (Some(0), String::new())
+        check(&monitor) == (Some(0), String::new())
     });
     server.kill().unwrap();
     server.wait().unwrap();
