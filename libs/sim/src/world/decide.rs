@@ -243,7 +243,7 @@ mod tests {
             users: None,
             max_change: None,
             pool_forecast: None,
-            lives: None,
+            history: None,
             doubt: None,
         };
         let event = Event {
