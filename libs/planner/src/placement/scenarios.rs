@@ -62,7 +62,7 @@ impl Scenarios {
         }
     }
 
-    /// The scenarios with the stays within this horizon at hand: decisions ask for them often.
+    /// The scenarios, which keep the stays within this horizon: decisions ask for them often.
     #[must_use]
     pub fn within(self, horizon_s: f64) -> Self {
         let stays = (0..self.nodes).map(|node| self.mean_stay_s(node, horizon_s));
