@@ -67,10 +67,12 @@ pub(super) struct Question {
     pub(super) seen: Seen,
 }
 
+/// A predictor with its label.
+pub(super) type Labelled = (String, Box<dyn Predictor>);
+
 /// The results of a walk.
 pub(super) struct Walked {
-    /// The predictors with their labels.
-    pub(super) predictors: Vec<(String, Box<dyn Predictor>)>,
+    pub(super) predictors: Vec<Labelled>,
     pub(super) questions: Vec<Question>,
     pub(super) moments: u64,
     pub(super) too_young: u64,
@@ -164,11 +166,8 @@ pub(super) fn walk(
 
 /// The model and the predictors of the options, and the first of these once more for planned
 /// starts.
-fn predictors(
-    options: &SkillOptions,
-    trace: &dyn PoolTrace,
-) -> Result<Vec<(String, Box<dyn Predictor>)>, SimError> {
-    let mut all: Vec<(String, Box<dyn Predictor>)> = Vec::new();
+fn predictors(options: &SkillOptions, trace: &dyn PoolTrace) -> Result<Vec<Labelled>, SimError> {
+    let mut all: Vec<Labelled> = Vec::new();
     if let Some(model) = &options.model {
         let settings = HazardSettings {
             order: options.order.clone(),
