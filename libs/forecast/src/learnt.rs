@@ -56,6 +56,17 @@ pub enum Unfit {
         /// One of them.
         asked_like: Option<String>,
     },
+    /// The model is of another simulated machine. Its invented names say nothing, but its size does.
+    #[error(
+        "the model is of another machine: a simulated one of {known} nodes, and this one has {asked}: learn one from \
+         this machine's past with `lacuna forecast learn`"
+    )]
+    OtherSize {
+        /// The number of nodes of the model.
+        known: usize,
+        /// The number of nodes of the machine.
+        asked: usize,
+    },
     /// The nodes of the model are those of a simulated scheduler.
     #[error(
         "the model is of nodes that a simulated scheduler chose: learn it from a log that names nodes"
@@ -85,7 +96,7 @@ impl Unfit {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Model(error) => error.word(),
-            Self::OtherMachine { .. } | Self::Simulated => "foreign",
+            Self::OtherMachine { .. } | Self::OtherSize { .. } | Self::Simulated => "foreign",
             Self::Ahead { .. } => "ahead",
         }
     }
@@ -132,7 +143,8 @@ impl Learnt {
     /// comes after `now`. Returns the number of nodes that it knows.
     ///
     /// # Errors
-    /// [`Unfit`] if it knows none of the nodes, or the future.
+    /// [`Unfit`] if it knows none of the nodes, is of a simulated machine of another size, or knows
+    /// the future.
     pub fn check<'a>(
         &self,
         nodes: impl IntoIterator<Item = &'a str>,
@@ -151,6 +163,12 @@ impl Learnt {
                 known_like: self.from.nodes.first().cloned(),
                 asked,
                 asked_like: first.map(str::to_owned),
+            });
+        }
+        if self.from.simulated && asked != names.len() {
+            return Err(Unfit::OtherSize {
+                known: names.len(),
+                asked,
             });
         }
         if self.from.until > now {
@@ -210,6 +228,12 @@ mod tests {
             text.contains("such as n1") && text.contains("such as a"),
             "{text}"
         );
+        let mut simulated = learnt();
+        simulated.from.simulated = true;
+        assert_eq!(simulated.check(["n1", "n2"], now), Ok(2));
+        let other = simulated.check(["n1", "n2", "n3"], now).unwrap_err();
+        assert_eq!(other.word(), "foreign");
+        assert!(other.to_string().contains("of 2 nodes, and this one has 3"));
         let ahead = learnt()
             .check(["n1"], Timestamp::from_unix(99))
             .unwrap_err();

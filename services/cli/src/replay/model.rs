@@ -47,7 +47,7 @@ impl ModelArg {
                 start = iso_short(*now)
             ))
             .remedy("start later with --from, or learn a model with --until"),
-            Unfit::OtherMachine { .. } | Unfit::Simulated => {
+            Unfit::OtherMachine { .. } | Unfit::OtherSize { .. } | Unfit::Simulated => {
                 CliError::failed(format!("{model}: {error}"))
             }
         }
