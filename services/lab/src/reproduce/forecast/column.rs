@@ -5,7 +5,7 @@
 pub(super) enum Purpose {
     /// The policy that Lacuna started from.
     Start,
-    /// The present policy.
+    /// The present policy, with and without its comparison with simple rules.
     Now,
     /// The present policy with one ingredient switched off.
     Without,
@@ -34,7 +34,7 @@ pub(super) struct Column {
 
 /// BFTrainer's policy.
 pub(super) const BFTRAINER: &str = "bftrainer";
-/// Lacuna's policy.
+/// Lacuna's policy, always by forecasts.
 pub(super) const FORECAST: &str = "forecast";
 /// Lacuna's policy with a look-ahead of 15 minutes.
 pub(super) const AHEAD_15M: &str = "lookahead-15m";
@@ -48,13 +48,14 @@ pub(super) const BFTRAINER_CHARGED: &str = "bftrainer-charged";
 pub(super) const FORECAST_CHARGED: &str = "forecast-charged";
 
 /// All columns, in the order in which they are shown.
-pub(super) const COLUMNS: [Column; 13] = [
+pub(super) const COLUMNS: [Column; 14] = [
     column(
         BFTRAINER,
         "BFTrainer",
         Purpose::Start,
         &["--policy", "dp", "--horizon", "120s", "--nodes", "random"],
     ),
+    column("auto", "auto", Purpose::Now, &["--policy", "auto"]),
     column(
         FORECAST,
         "forecast",
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_default_columns_answer_the_question() {
-        assert_eq!(of(&[], false, false).len(), 10);
+        assert_eq!(of(&[], false, false).len(), 11);
         assert!(!of(&[], false, false).contains(&FORECAST_CHARGED));
         let elsewhere = of(&[], true, false);
         assert!(elsewhere.contains(&FORECAST_CHARGED) && elsewhere.contains(&NO_ORDER));
