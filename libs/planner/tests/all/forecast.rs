@@ -75,6 +75,7 @@ fn plan_in_pilots(case: &Case, settings: &Settings, stale: bool, pilot_s: f64) -
         topology: None,
         kinds: None,
         pilot_s,
+        followed: Generation(0),
     });
     assert_eq!(check(&plan, &case.context()), [], "{plan:#?}");
     plan

@@ -134,7 +134,11 @@ impl Machine {
                 known: &[],
                 complete_s: 0.0,
             }),
-            lives: Some(&[7, 8]),
+            history: Some(History {
+                lives: &[7, 8],
+                number: self.number,
+                carried_out: Some(self.carried_out),
+            }),
             doubt: None,
         };
         self.decider.decide(&situation, &|| 0.0)
