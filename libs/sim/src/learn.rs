@@ -1,9 +1,6 @@
 //! Learning of a model from a whole trace, by the observer of a replay.
 
-use lacuna_forecast::{
-    Fits, Hazard, HazardSettings, Learning, Learnt, LearntFrom, Predictor as _, Unfit,
-    WithPlannedStarts,
-};
+use lacuna_forecast::{Fits, Learning, Learnt, LearntFrom, Predictor as _};
 
 use crate::world::Observer;
 use crate::{OrderFound, PoolTrace, Progress, Settings, SimError, limits};
@@ -82,25 +79,4 @@ pub fn learn(
         learning,
         order: observer.order(),
     })
-}
-
-/// The predictor that starts with a model, for the machine and the start of a trace.
-///
-/// # Errors
-/// [`Unfit`] if the model is damaged, of another version or machine, or knows the future.
-pub(crate) fn taught(
-    model: &Learnt,
-    settings: HazardSettings,
-    trace: &dyn PoolTrace,
-) -> Result<WithPlannedStarts, Unfit> {
-    let names = (0..trace.known_nodes()).map(|node| trace.node_name(node));
-    let names: Vec<_> = names.collect();
-    model.check(names.iter().map(AsRef::as_ref), trace.start())?;
-    let predictor = WithPlannedStarts::restore_with(model.model(), |inner| {
-        Ok(Box::new(match inner {
-            Some(inner) => Hazard::restore(settings, inner)?,
-            None => Hazard::new(settings),
-        }))
-    })?;
-    Ok(predictor)
 }

@@ -34,6 +34,7 @@ mod simulated;
 pub mod skill;
 mod solve_times;
 mod summary;
+mod taught;
 mod world;
 
 pub use annotated::{Annotated, leaves_by_name};

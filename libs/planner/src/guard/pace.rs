@@ -49,7 +49,7 @@ mod tests {
     fn the_time_between_changes_is_found_and_follows_the_machine() {
         let mut pace = Pace::default();
         assert_eq!(pace.kept_s(), UNKNOWN_S);
-        // Four trainers run, and two of them change every so many seconds.
+        // Four trainers run, and two of them change each time.
         let mut hours = |hours: u32, each_s: f64| {
             for _ in 0..(f64::from(hours) * 3600.0 / each_s) as u32 {
                 pace.pass(each_s, 4);

@@ -17,7 +17,7 @@ use super::pairs::Pairs;
 use super::plan::{Plan, show};
 use super::training_constant::TrainingConstant;
 use super::{AfterTraining, SkillOptions};
-use crate::learn::taught;
+use crate::taught::taught;
 use crate::{PoolStep, PoolTrace, Progress, SimError};
 
 /// The end of the label of a predictor that hears of planned starts.

@@ -18,7 +18,7 @@ use lacuna_forecast::{
 };
 use lacuna_model::{Hole, NodeId, PlannedStart, Pool, Span, Timestamp};
 
-use crate::learn::taught;
+use crate::taught::taught;
 use crate::{Forecasting, Lookahead, OrderFound, PoolStep, PoolTrace, Settings, SimError};
 
 /// The end of a hole that is not revealed, seconds.
