@@ -16,7 +16,10 @@
 //! ```
 //!
 //! Up to the first hit the trainer works at its rate, and the hit stalls it once. After the hit it
-//! restarts anyway and may take any nodes, so its remaining nodes are as good as free.
+//! restarts anyway and may take any nodes, so its remaining nodes are as good as free. They are worth
+//! no more than it makes of them, though, so k is at most `O_j(n) / n`. Else a trainer far beyond its
+//! best size would be the cheapest place for nodes that leave soon, and they might stay. Columns have
+//! no such limit ([`Settings::limited`]), since their program is linear in nodes.
 //!
 //! A free node-second has the *shadow price* k (`salvage` in reports). A first decision for the
 //! same request at the highest price yields k: its value per node-second, all costs taken off. The
@@ -70,5 +73,5 @@ pub use scenarios::{Leave, Scenarios};
 pub(crate) use sets::Sets;
 pub use settings::Settings;
 pub(crate) use settings::UNKNOWN_S;
-pub(crate) use value::{FirstHits, Means, judge, net_value, net_value_among};
+pub(crate) use value::{FirstHits, Means, afterwards, judge, net_value, net_value_among};
 pub use value::{Member, set_value, value_among};

@@ -24,6 +24,10 @@ pub struct Settings {
     /// carries all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<u32>,
+    /// Whether nodes are worth no more after a hit than their trainer makes of them. Columns need a
+    /// value that is linear in nodes, so they know no such limit.
+    #[serde(default, skip_serializing_if = "lacuna_model::is_default")]
+    pub limited: bool,
 }
 
 impl From<&ForesightSettings> for Settings {
@@ -35,6 +39,7 @@ impl From<&ForesightSettings> for Settings {
             refuse: settings.refuse,
             crossing: settings.crossing,
             uplink: settings.uplink,
+            limited: false,
         }
     }
 }

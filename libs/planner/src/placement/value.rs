@@ -69,13 +69,25 @@ pub(crate) struct Means {
     pub(crate) tier: usize,
     /// How crowded the uplinks are, if they are; see [`crate::Switches::crowds`].
     pub(crate) crowd: f64,
+    /// See [`Settings::limited`].
+    pub(crate) limited: bool,
 }
 
 impl Means {
     pub(crate) fn value(&self, member: &Member<'_>, nodes: u32, shadow_price: f64) -> f64 {
         let rate = member.item.value_among(nodes, self.tier, self.crowd);
+        let price = afterwards(self.limited, shadow_price, rate, f64::from(nodes));
         rate * (self.until - member.item.down_s * self.hit)
-            + shadow_price * (self.stay - f64::from(nodes) * self.until)
+            + price * (self.stay - f64::from(nodes) * self.until)
+    }
+}
+
+/// The worth of a node-second after the first hit of a trainer with this rate on these nodes.
+pub(crate) fn afterwards(limited: bool, shadow_price: f64, rate: f64, nodes: f64) -> f64 {
+    if limited {
+        shadow_price.min(rate / nodes.max(1.0))
+    } else {
+        shadow_price
     }
 }
 
@@ -89,6 +101,7 @@ pub(crate) struct FirstHits {
     nodes: u32,
     /// The node that was added last.
     last: Option<usize>,
+    limited: bool,
 }
 
 impl FirstHits {
@@ -100,6 +113,15 @@ impl FirstHits {
             tier: 0,
             nodes: 0,
             last: None,
+            limited: false,
+        }
+    }
+
+    /// No nodes, to be valued by these settings.
+    pub(crate) fn valued(scenarios: &Scenarios, settings: &Settings) -> Self {
+        Self {
+            limited: settings.limited,
+            ..Self::empty(scenarios.count(), settings.horizon_s)
         }
     }
 
@@ -178,6 +200,7 @@ impl FirstHits {
             stay: self.stay,
             tier: self.tier,
             crowd: 1.0,
+            limited: self.limited,
         }
     }
 }
@@ -203,7 +226,7 @@ pub(crate) fn net_value_among(
     shadow_price: f64,
     crowd: f64,
 ) -> f64 {
-    let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+    let mut set = FirstHits::valued(scenarios, settings);
     set.extend(scenarios, nodes.iter().copied());
     set.net_value(member, settings.hysteresis, shadow_price, crowd)
 }
@@ -221,7 +244,7 @@ pub(crate) fn judge(
     let owned = owners.iter().copied().enumerate();
     let crowds = scenarios.switches().crowds(owned, members.len());
     let sets = members.iter().zip(nodes.iter()).zip(crowds).enumerate();
-    let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+    let mut set = FirstHits::valued(scenarios, settings);
     let value = |(j, ((member, nodes), crowd)): (usize, ((&Member<'_>, &[usize]), f64))| {
         set.clear();
         set.extend(scenarios, nodes.iter().copied());

@@ -28,6 +28,7 @@ const SETTINGS: Settings = Settings {
     refuse: true,
     crossing: None,
     uplink: None,
+    limited: false,
 };
 
 type Owners = Vec<Option<u32>>;

@@ -3,6 +3,10 @@
 use lacuna_planner::placement::blocks::BlockPlacer;
 use lacuna_planner::placement::{Request, Scenarios, Settings};
 use lacuna_planner::{Far, Item};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::common::{hpo, shufflenet};
 
 /// Ten units a second for each of two nodes.
 fn waiting(up_s: f64) -> Item {
@@ -74,4 +78,38 @@ fn plans_look_as_far_as_trainers_keep_their_nodes_and_no_further_than_holes_last
     assert_eq!(reach(None, Some(900.0)), 900.0);
     assert_eq!(reach(Some(600.0), Some(900.0)), 600.0);
     assert_eq!(reach(None, Some(1e6)), 1800.0);
+}
+
+#[test]
+fn nodes_that_may_leave_soon_are_not_heaped_on_one_trainer_beyond_its_best_size() {
+    let (mut rng, trainers, nodes, count) = (ChaCha8Rng::seed_from_u64(1), 69, 126, 128);
+    // Each node leaves once an hour, and restarts are cheap.
+    let mut leave_s = || -3600.0 * (1.0 - rng.random::<f64>()).ln();
+    let scenarios = Scenarios::new(nodes, (0..nodes * count).map(|_| leave_s()).collect());
+    let item = Item {
+        up_s: 1.8,
+        down_s: 1.2,
+        ..hpo(&shufflenet(), 0)
+    };
+    let trainers = vec![item; trainers];
+    let request = Request {
+        trainers: &trainers,
+        hit: &[],
+        start_s: &vec![0.0; trainers.len()],
+        owners: &vec![None; nodes],
+        scenarios: &scenarios,
+    };
+    let most = |limited| {
+        let settings = Settings {
+            horizon_s: 600.0,
+            limited,
+            ..Settings::default()
+        };
+        let owners = BlockPlacer::new(settings).decide(&request).owners;
+        let of = |j| owners.iter().filter(|owner| **owner == Some(j)).count();
+        (0..trainers.len() as u32).map(of).max()
+    };
+    // Eight nodes are the best size beside one: fewer of both would be idle.
+    assert_eq!(most(true), Some(8));
+    assert!(most(false) > Some(32), "{:?}", most(false));
 }

@@ -48,7 +48,7 @@ pub(super) fn grow(
             if nodes != member.item.current || nodes >= member.item.max {
                 return None;
             }
-            let mut set = FirstHits::empty(scenarios.count(), settings.horizon_s);
+            let mut set = FirstHits::valued(scenarios, settings);
             set.extend(scenarios, held.iter().copied());
             Some(Candidate {
                 j,

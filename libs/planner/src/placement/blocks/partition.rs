@@ -19,7 +19,7 @@
     reason = "hot path; cells and sizes stay within the tables made in this file"
 )]
 
-use crate::placement::{Means, Member, Scenarios, Settings};
+use crate::placement::{Means, Member, Scenarios, Settings, afterwards};
 use crate::problem::Switches;
 
 /// Steps of the program that are always affordable: some ten milliseconds. Larger problems merge
@@ -112,7 +112,7 @@ impl Partition {
         for (layer, &j) in order.iter().enumerate().rev() {
             let member = &members[j];
             if valued.is_none_or(|other| !other.is_like(member)) {
-                self.value(member, grid, settings.hysteresis, shadow_price);
+                self.value(member, grid, settings, shadow_price);
                 valued = Some(member);
             }
             self.layer(layer, member, grid);
@@ -189,7 +189,12 @@ impl Partition {
     }
 
     /// Value of each block to a trainer; minus infinity where the trainer cannot have it.
-    fn value(&mut self, member: &Member<'_>, grid: Grid, hysteresis: f64, shadow_price: f64) {
+    fn value(&mut self, member: &Member<'_>, grid: Grid, settings: &Settings, shadow_price: f64) {
+        let &Settings {
+            hysteresis,
+            limited,
+            ..
+        } = settings;
         let Grid {
             nodes,
             unit,
@@ -208,6 +213,8 @@ impl Partition {
             let rate = by_size(&|n| member.rate(n, tier));
             let stall = by_size(&|n| member.rate(n, tier) * member.item.down_s);
             let cost = by_size(&|n| member.switching_cost(n, tier, hysteresis));
+            let price =
+                by_size(&|n| afterwards(limited, shadow_price, member.rate(n, tier), f64::from(n)));
             let nearer = tier.checked_sub(1).map(|nearer| &self.reach[nearer]);
             for cell in 0..cells {
                 let before = self.stay[cell];
@@ -224,11 +231,11 @@ impl Partition {
                 let stay = &self.stay[cell + least_here..][..sizes];
                 let (rate, stall) = (&rate[skip..][..sizes], &stall[skip..][..sizes]);
                 let (count, cost) = (&count[skip..][..sizes], &cost[skip..][..sizes]);
+                let price = &price[skip..][..sizes];
                 for at in 0..sizes {
                     let (until, hit) = (f64::from(until[at]), f64::from(hit[at]));
                     let left = stay[at] - before - count[at] * until;
-                    values[at] =
-                        rate[at] * until - stall[at] * hit + shadow_price * left - cost[at];
+                    values[at] = rate[at] * until - stall[at] * hit + price[at] * left - cost[at];
                 }
             }
         }
@@ -249,6 +256,7 @@ impl Partition {
                     stay: self.stay[cells] - before,
                     tier: farthest(cell, n),
                     crowd: 1.0,
+                    limited,
                 };
                 self.values[place] = means.value(member, left, shadow_price)
                     - member.switching_cost(left, means.tier, hysteresis);

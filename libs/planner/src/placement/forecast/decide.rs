@@ -38,7 +38,10 @@ pub(crate) fn reach(
         .and_then(|f| f.pool.joint.as_ref()?.typical_s);
     let most = &settings.foresight.joint;
     let starts = candidates.map(|c| (&c.item, c.start_s));
-    most.reach(starts, typical_s, kept_s)
+    placement::Settings {
+        limited: settings.policy != Policy::MilpPatterns,
+        ..most.reach(starts, typical_s, kept_s)
+    }
 }
 
 /// Decides by forecasts.

@@ -141,10 +141,16 @@ pub fn value(
                 *stay += leave.min(horizon);
             }
         }
+        let limit = rate / f64::from(nodes);
+        let price = node_price(j).min(if settings.limited {
+            limit
+        } else {
+            f64::INFINITY
+        });
         let gained = futures.iter().map(|&(first, stay)| {
             let hits = f64::from(u8::from(first < horizon));
             let left = stay - f64::from(nodes) * first;
-            rate * (first - item.down_s * hits) + node_price(j) * left
+            rate * (first - item.down_s * hits) + price * left
         });
         let gained: f64 = gained.sum();
         sum += gained / scenarios.count().max(1) as f64;

@@ -1,6 +1,6 @@
 //! A growing node set with its first hits.
 
-use crate::placement::{FirstHits, Member, Scenarios};
+use crate::placement::{FirstHits, Member, Scenarios, Settings};
 
 /// A node set with its first hit in each scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,11 +13,11 @@ impl NodeSet {
     /// The node set of these places in the scenarios.
     pub(super) fn of(
         scenarios: &Scenarios,
-        horizon_s: f64,
+        settings: &Settings,
         places: impl IntoIterator<Item = usize>,
     ) -> Self {
         let mut node_set = Self {
-            hits: FirstHits::empty(scenarios.count(), horizon_s),
+            hits: FirstHits::valued(scenarios, settings),
             nodes: 0,
         };
         for place in places {
@@ -93,15 +93,22 @@ mod tests {
         };
         // Two futures of three nodes.
         let scenarios = Scenarios::new(3, vec![50.0, 80.0, 200.0, 90.0, 300.0, 300.0]);
-        let node_set = NodeSet::of(&scenarios, 100.0, [0, 1]);
+        let settings = Settings {
+            horizon_s: 100.0,
+            ..Settings::default()
+        };
+        let node_set = NodeSet::of(&scenarios, &settings, [0, 1]);
         assert_eq!((node_set.until_s(), node_set.ends()), (70.0, 1.0));
         // 20 x (70 - 5) and, at 2 a node-second, the (70 + 90) - 2 x 70 that are left.
         assert_eq!(node_set.value(&member, 2.0), 20.0 * 65.0 + 2.0 * 20.0);
         for places in [vec![0], vec![2], vec![0, 1], vec![1, 2], vec![0, 1, 2]] {
-            let mine = NodeSet::of(&scenarios, 100.0, places.iter().copied());
+            let mine = NodeSet::of(&scenarios, &settings, places.iter().copied());
             let theirs = set_value(&member, &scenarios, places, 100.0, 2.0);
             assert!((mine.value(&member, 2.0) - theirs).abs() < 1e-9);
         }
-        assert_eq!(NodeSet::of(&scenarios, 100.0, []).value(&member, 2.0), 0.0);
+        assert_eq!(
+            NodeSet::of(&scenarios, &settings, []).value(&member, 2.0),
+            0.0
+        );
     }
 }

@@ -40,7 +40,7 @@ impl Weighed<'_> {
     }
 
     pub(super) fn node_set(&self, places: impl IntoIterator<Item = usize>) -> NodeSet {
-        NodeSet::of(self.scenarios, self.horizon_s(), places)
+        NodeSet::of(self.scenarios, self.input.settings, places)
     }
 
     fn forecast(&self, place: usize) -> Option<&Forecast> {
