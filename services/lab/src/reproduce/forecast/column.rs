@@ -55,13 +55,13 @@ pub(super) const COLUMNS: [Column; 14] = [
         Purpose::Start,
         &["--policy", "dp", "--horizon", "120s", "--nodes", "random"],
     ),
-    column("auto", "auto", Purpose::Now, &["--policy", "auto"]),
     column(
         FORECAST,
         "forecast",
         Purpose::Now,
         &["--policy", "forecast"],
     ),
+    column("auto", "auto", Purpose::Now, &["--policy", "auto"]),
     column(
         NO_ORDER,
         "no order",

@@ -90,7 +90,7 @@ mod tests {
         results.cells[3].outcome = Outcome::Failed("no <room>".to_owned());
         let comparison = comparison(&results);
         assert_eq!(comparison.groups.len(), 2);
-        assert!(comparison.groups.iter().all(|group| group.rows.len() == 10));
+        assert!(comparison.groups.iter().all(|group| group.rows.len() == 11));
         let forecast = &comparison.groups[1].rows[1].figures[0];
         assert_eq!((forecast.ours, forecast.published), (0.9, Some(0.89)));
         let page = page(&results);

@@ -198,7 +198,7 @@ pub(super) mod tests {
             ["gone"]
         );
         assert!(!results.is_good());
-        assert!(results.verdict().ends_with("; 19 replays, 1 failed"));
+        assert!(results.verdict().ends_with("; 21 replays, 1 failed"));
     }
 
     #[test]

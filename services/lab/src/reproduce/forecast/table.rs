@@ -388,7 +388,7 @@ mod tests {
         assert!(!text.contains("## Least and largest"), "{text}");
         assert!(!text.contains("## Not run"), "{text}");
         let last = text.lines().last().unwrap();
-        assert_eq!(last, "8 of 12 goals are met; 20 replays, 0 failed");
+        assert_eq!(last, "8 of 12 goals are met; 22 replays, 0 failed");
     }
 
     #[test]
