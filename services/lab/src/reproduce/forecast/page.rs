@@ -96,7 +96,7 @@ mod tests {
         let page = page(&results);
         assert!(page.starts_with("<!doctype html>"), "{page}");
         assert!(page.contains("no &lt;room&gt;") && !page.contains("no <room>"));
-        assert!(page.contains("8 of 12 goals are met; 19 replays, 1 failed"));
+        assert!(page.contains("8 of 12 goals are met; 21 replays, 1 failed"));
         assert!(page.contains("Not met: 1,024 nodes, 10 trainers, x5: clairvoyant"));
     }
 }
