@@ -1,10 +1,6 @@
 //! How long a trainer keeps its nodes.
 //!
 //! That is a floor of the look ahead of forecasts ([`crate::placement::Settings::reach`]).
-//!
-//! Fixed floors from 300 to 1,800 seconds were tried on three machines that were new: each left cells
-//! of costs and windows further below the simple rules than this one. Without the typical length of
-//! holes as its limit it is too long where many holes end at once.
 
 use crate::placement::UNKNOWN_S;
 
