@@ -34,6 +34,7 @@ def main() -> None:
     options.add_argument("--per-sample", type=float, default=0.0, help="work for each sample of a share, seconds")
     options.add_argument("--hurry", default="", help="steps take no longer than they must once this file is there")
     options.add_argument("--every", type=int, default=50, help="steps between checkpoints")
+    options.add_argument("--end", type=float, default=1.0, help="work after the last step, seconds")
     options = options.parse_args()
 
     folder = os.environ.get("LACUNA_CHECKPOINT_DIR") or "."
@@ -63,6 +64,7 @@ def main() -> None:
                     number = run.run_id or int(os.environ.get("LACUNA_RUN", "0"))
                     line = [run.steps_done, run.loss, number, run.world_size, time.time()]
                     log.write(json.dumps(line) + "\n")
+    time.sleep(options.end)
     if run.rank == 0:
         result = {"used": model.used.detach().tolist(), "steps": run.steps_done, "samples": run.samples}
         with open(os.path.join(folder, "result.json"), "w", encoding="utf-8") as file:

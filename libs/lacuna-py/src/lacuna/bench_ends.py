@@ -4,7 +4,8 @@ Each trainer is trained once, whichever of its programs exits first, and however
 The trainers are real ones under the services of ``lacuna up``: of each launcher, with 1, 2 or 3
 nodes at least, with and without a checkpoint. Their members exit in any order, and some interpreters
 take up to 20 s to end, in which they say nothing. Programs write down each training that they begin
-at its beginning, and each that they end.
+at its beginning, and each that they end. With ``--samples`` the last sample is their end, and what
+they write down after it must still come.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from .bench_up import Up
 EXAMPLES = """examples:
   python3 -m lacuna.bench ends                              50 trainers on 6 nodes, some six minutes
   python3 -m lacuna.bench ends --trainers 9 --launchers regroup --slowest 6
+  python3 -m lacuna.bench ends --samples --saves 2          work in samples, and 2 s of saving after it
   python3 -m lacuna.bench ends --lacuna OLD/lacuna --client OLD/libs/lacuna-py/src
                                                             the same of another release
 """
 
+#: The samples of each training.
+SAMPLES = 1280
 LAUNCHERS = ("regroup", "torchrun", "command")
 #: The most nodes of a trainer, and so its members.
 MOST = 3
@@ -73,6 +77,7 @@ with lacuna.elastic(model, optimizer, batch=32, timeout=10.0) as run:
         if run.step(loss) and run.rank == 0 and run.steps_done == 1:
             tell("begun")
     rank = run.rank
+time.sleep(float(sys.argv[3]))
 if rank == 0:
     tell("ended")
 late = Late(delays[rank])
@@ -102,6 +107,7 @@ for step in range(done, 40):
     if rank == 0 or line["done"]:
         with open(os.environ["LACUNA_PROGRESS_FILE"], "a") as file:
             file.write(json.dumps(line) + "\\n")
+time.sleep(float(sys.argv[3]))
 if rank == 0:
     tell("ended")
 late = Late(delays[rank])
@@ -110,8 +116,12 @@ late = Late(delays[rank])
 
 def main(argv: Sequence[str]) -> int:
     """Prints what came of it; 64 for wrong arguments, 69 if something is missing, 1 if a trainer
-    was not done, or was trained more than once."""
+    was not done, was trained more than once, or did not come to the end of its code."""
     parser = bench_common.parser("ends", "Short trainers to their ends.", EXAMPLES)
+    parser.add_argument("--samples", action="store_true", help="work is a number of samples")
+    parser.add_argument(
+        "--saves", type=float, default=0.0, help="seconds of code after the last step (%(default)g)"
+    )
     parser.add_argument("--trainers", type=int, default=50, help="default: %(default)s")
     parser.add_argument("--nodes", type=int, default=6, help="default: %(default)s")
     parser.add_argument("--launchers", default=",".join(LAUNCHERS), help="default: %(default)s")
@@ -136,9 +146,15 @@ def main(argv: Sequence[str]) -> int:
     cases = list(_cases(options, launchers))
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
         rows = trained(cases, options, program, options.client, Path(folder))
-    # One with a checkpoint that is started again begins nothing, and ends once more.
-    times = [max(row["begun"], row["ended"]) for row in rows]
-    wrong = [row for row, n in zip(rows, times) if row["phase"] != "done" or n != 1]
+    # One with a checkpoint that is started again begins nothing, and ends once more. With work in
+    # samples one without a checkpoint may grow, and begin again.
+    begins = 0 if options.samples else 1
+    times = [max(begins * row["begun"], row["ended"]) for row in rows]
+    wrong = [
+        row
+        for row, n in zip(rows, times)
+        if row["phase"] != "done" or n != 1 or row["ended"] == 0
+    ]
     counts = ("begun", "ended", "failures", "displaced")
     total = {name: sum(row[name] for row in rows) for name in counts}
     total["trainers"], total["done"] = len(rows), sum(row["phase"] == "done" for row in rows)
@@ -179,10 +195,12 @@ def _cases(options: argparse.Namespace, launchers: list[str]) -> Iterator[dict[s
         }
 
 
-def _spec(case: dict[str, Any], folder: Path, environment: dict[str, str]) -> str:
+def _spec(
+    case: dict[str, Any], folder: Path, environment: dict[str, str], options: argparse.Namespace
+) -> str:
     name, launcher = case["name"], case["launcher"]
     script = folder / ("elastic.py" if launcher == "regroup" else "plain.py")
-    given = [json.dumps(case["delays"]), str(folder / "told.jsonl")]
+    given = [json.dumps(case["delays"]), str(folder / "told.jsonl"), str(options.saves)]
     program = script if launcher == "torchrun" else sys.executable
     arguments = given if launcher == "torchrun" else [str(script), *given]
     lines = {
@@ -190,7 +208,7 @@ def _spec(case: dict[str, Any], folder: Path, environment: dict[str, str]) -> st
         "launcher": launcher,
         "program": str(program),
         "arguments": arguments,
-        "until": "exit",
+        **({"samples": SAMPLES} if options.samples else {"until": "exit"}),
         "min_nodes": case["min"],
         "max_nodes": case["max"],
     }
@@ -223,7 +241,7 @@ def trained(
     with Up(program, folder, f"[agent]\ntorchrun = {torchrun}\n") as up:
         up.lacuna("events", "publish", "node.idle", *(f"n{n}" for n in range(options.nodes)))
         submit = folder / "trainers.toml"
-        submit.write_text("\n".join(_spec(case, folder, environment) for case in cases))
+        submit.write_text("\n".join(_spec(case, folder, environment, options) for case in cases))
         up.lacuna("submit", str(submit))
         end = time.monotonic() + options.limit
         while time.monotonic() < end:

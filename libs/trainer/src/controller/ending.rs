@@ -1,4 +1,6 @@
-//! The end of a trainer whose work is its program's (`until = "exit"`): it is trained once.
+//! The end of a trainer: it is trained once, and its programs end by themselves.
+//!
+//! Where the work is its program's (`until = "exit"`):
 //!
 //! 1. A program says `done` when its work is done, and `exiting` when its own code has ended too
 //!    and only its interpreter's end is left ([`Ending`]). A trainer *ends* from the first `done`
@@ -25,9 +27,15 @@
 //! 7. If all nodes are lost before any exit, the program's own code has not ended: the trainer
 //!    begins again with the next plan, from its checkpoint if it has one.
 //! 8. The words and rule 3 are in the trainer's record, so a new control goes by them.
-//! 9. With work in samples the last sample ends the trainer, whatever its programs do then.
-//! 10. A restart without a failure is shown as the trainer's reason. After `control.max_failures`
-//!     such restarts in a row without new samples, each further one counts as a failure.
+//! 9. A restart without a failure is shown as the trainer's reason. After `control.max_failures`
+//!    such restarts in a row without new samples, each further one counts as a failure.
+//!
+//! Where the work is a number of samples:
+//!
+//! 10. With its last sample a trainer ends and is finished, as if a member had exited with code 0.
+//!     Its programs may still save or export: rules 2 and 4 hold for [`EXIT_WAIT`].
+//! 11. Then it is over, whatever its programs do. It is over at once if it is simulated, and if
+//!     rank 0 fails or nothing of it is left: all of its samples are trained.
 
 use lacuna_model::{Activity, AgentStatus, Ending, NodeId, Phase, Span, TrainerId, Work};
 
@@ -40,12 +48,23 @@ use crate::controller::trainers::{AfterLoss, Trainer};
 /// How long an exit with code 0 waits for a word: longer than an interpreter takes to end.
 const WORD_WAIT: Span = Span::from_secs(30);
 
-/// The reason in the record of a trainer that is done.
+/// How long programs may go on after the last sample.
+const EXIT_WAIT: Span = Span::from_secs(30);
+
+/// The reason in the record of a trainer whose samples are all trained.
+const ALL_SAMPLES: &str = "all samples done";
+
+/// The same where its work is its program's.
 const DONE: &str = "its program ended with exit code 0";
 
 /// The same of one that regroups and has said nothing of its end, as clients of older versions.
 const DONE_WITHOUT_WORD: &str = "its program ended with exit code 0, without the word that its work \
     is done: if more was to be trained, see whether its loop is left by sys.exit()";
+
+/// The reason of a trainer that is done, in order.
+fn done(trainer: &Trainer) -> &'static str {
+    if trainer.is_done() { ALL_SAMPLES } else { DONE }
+}
 
 /// The status of a member under its present lease.
 pub(super) fn status_of<'a>(node: Option<&'a Node>, trainer: &Trainer) -> Option<&'a AgentStatus> {
@@ -88,7 +107,7 @@ impl Controller {
         if ending == before {
             return;
         }
-        self.set_ending(id, ending, out);
+        self.set_ending(id, ending, now, out);
         if ending.is_some() {
             self.release_unneeded(id, "its trainer's work is done", out);
         } else {
@@ -109,11 +128,35 @@ impl Controller {
         trainer.nodes().iter().filter(exited).cloned().collect()
     }
 
-    fn set_ending(&mut self, id: &TrainerId, ending: Option<Ending>, out: &mut Out) {
+    fn set_ending(&mut self, id: &TrainerId, ending: Option<Ending>, now: Now, out: &mut Out) {
         if let Some(trainer) = self.trainers.get_mut(id) {
-            trainer.set_ending(ending);
+            trainer.set_ending(ending, now);
             self.publication.change();
             out.record(id);
+        }
+    }
+
+    /// All samples of a trainer are trained: it ends.
+    pub(super) fn all_samples_done(&mut self, id: &TrainerId, now: Now, out: &mut Out) {
+        let Some(trainer) = self.trainers.get(id).filter(|trainer| !trainer.ends()) else {
+            return;
+        };
+        let exited = self.members_exited(trainer, |code| code == 0);
+        let has_exited = exited.iter().any(|node| trainer.may_have_rank_0(node));
+        if has_exited || !trainer.is_program() {
+            self.end(id, Phase::Done, ALL_SAMPLES, now, out);
+            return;
+        }
+        self.set_ending(id, Some(Ending::Done), now, out);
+        self.release_unneeded(id, "its trainer's work is done", out);
+        self.look_at_end(id, now, out);
+    }
+
+    /// Ends trainers whose programs go on long after the last sample.
+    pub(super) fn end_overdue(&mut self, now: Now, out: &mut Out) {
+        let is_overdue = |t: &Trainer| t.is_done() && t.has_ended_for(EXIT_WAIT, now);
+        for id in self.trainers.admitted_where(is_overdue) {
+            self.end(&id, Phase::Done, ALL_SAMPLES, now, out);
         }
     }
 
@@ -128,16 +171,20 @@ impl Controller {
         let Some(trainer) = self.trainers.get_mut(id) else {
             return true;
         };
-        if trainer.record().spec.work != Work::UntilExit {
+        if trainer.record().spec.work != Work::UntilExit && !trainer.ends() {
             return false;
         }
         if trainer.may_have_rank_0(node) {
             let has_word = trainer.ends() || !trainer.regroups();
-            let reason = if has_word { DONE } else { DONE_WITHOUT_WORD };
+            let reason = if has_word {
+                done(trainer)
+            } else {
+                DONE_WITHOUT_WORD
+            };
             self.end(id, Phase::Done, reason, now, out);
         } else if trainer.ends() {
             if trainer.record().ending != Some(Ending::Exited) {
-                self.set_ending(id, Some(Ending::Exited), out);
+                self.set_ending(id, Some(Ending::Exited), now, out);
             }
             self.look_at_end(id, now, out);
         } else if trainer.nodes().is_empty() {
@@ -172,8 +219,13 @@ impl Controller {
             self.look_at_end(id, now, out);
             return true;
         }
+        if trainer.is_done() {
+            let reason = format!("{ALL_SAMPLES}, then its program failed: {reason}");
+            self.end(id, Phase::Done, &reason, now, out);
+            return true;
+        }
         if trainer.record().checkpoint.is_some() {
-            self.set_ending(id, None, out);
+            self.set_ending(id, None, now, out);
             return false;
         }
         let reason = format!(
@@ -189,7 +241,7 @@ impl Controller {
         let Some(trainer) = self.trainers.get(id).filter(|trainer| trainer.ends()) else {
             return;
         };
-        let is_finished = trainer.record().ending == Some(Ending::Exited);
+        let is_finished = trainer.is_finished();
         let is_awaited = |node: &NodeId| {
             let Some(status) = status_of(self.nodes.get(node), trainer) else {
                 return true;
@@ -201,7 +253,7 @@ impl Controller {
             return;
         }
         if is_finished {
-            self.end(id, Phase::Done, DONE, now, out);
+            self.end(id, Phase::Done, done(trainer), now, out);
         } else {
             let reason = trainer.record().reason.clone();
             self.end(id, Phase::Failed, &reason, now, out);
@@ -217,12 +269,12 @@ impl Controller {
         now: Now,
         out: &mut Out,
     ) -> bool {
-        let record = self.trainers.record(id);
-        let is_finished = record.is_some_and(|record| record.ending == Some(Ending::Exited));
-        if is_finished && nothing_left {
-            self.end(id, Phase::Done, DONE, now, out);
-        }
-        is_finished && nothing_left
+        let trainer = self.trainers.get(id);
+        let Some(trainer) = trainer.filter(|t| nothing_left && t.is_finished()) else {
+            return false;
+        };
+        self.end(id, Phase::Done, done(trainer), now, out);
+        true
     }
 
     /// Begins the incarnation that follows a loss, at `at` (cluster time), unless the trainer is

@@ -180,7 +180,7 @@ impl Controller {
                     self.progressed(id, now, out);
                 }
                 if is_done {
-                    self.end(id, Phase::Done, "all samples done", now, out);
+                    self.all_samples_done(id, now, out);
                 } else {
                     self.measure(report, now, out);
                     self.judge_slow(report, now, out);

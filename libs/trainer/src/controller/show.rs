@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lacuna_model::{
     Attained, Efficiency, Launch, Member, NodeId, OwnerUse, Phase, Timestamp, TrainerId,
-    TrainerRecord, Troubled,
+    TrainerRecord, Troubled, Work,
 };
 
 use crate::Now;
@@ -46,6 +46,8 @@ impl Controller {
             if trainer.ends() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX).max(1);
                 (shown.spec.min_nodes, shown.spec.max_nodes) = (held, held);
+                // It keeps them until its programs have ended.
+                shown.spec.work = Work::UntilExit;
             }
             if trainer.lacks_pilots() || trainer.tries().rests() {
                 let held = u32::try_from(shown.nodes.len()).unwrap_or(u32::MAX);

@@ -11,6 +11,7 @@ impl Controller {
             self.look_for_overdue(now, out);
             self.resend(now, out);
             self.restart_due(now, out);
+            self.end_overdue(now, out);
             self.review_rests(now, out);
             self.look_for_pilots_again(now);
             self.look_at_groups(now, out);

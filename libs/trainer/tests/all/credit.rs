@@ -119,6 +119,8 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
         Timestamp::from_unix(1001),
         1_000.0,
     )));
+    w.close(0);
+    w.input(Input::Drained);
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }

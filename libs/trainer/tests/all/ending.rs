@@ -8,13 +8,18 @@ use crate::controller::{apply, world};
 
 /// `a` trains on this number of nodes, at least `min`, until its program ends.
 fn training(elastic: Elastic, min: u32, nodes: usize) -> World {
+    working(elastic, (min, nodes), Work::UntilExit)
+}
+
+/// The same until this work is done.
+fn working(elastic: Elastic, (min, nodes): (u32, usize), work: Work) -> World {
     let mut launch = regrouping();
     if let Launch::Command { elastic: of, .. } = &mut launch {
         *of = elastic;
     }
     let spec = lacuna_model::TrainerSpec {
         launch,
-        ..spec("a", min, 8, Work::UntilExit)
+        ..spec("a", min, 8, work)
     };
     let mut w = world(vec![spec]);
     (0..6).for_each(|n| w.open(n));
@@ -455,5 +460,95 @@ fn members_that_failed_beside_the_last_one_have_failed_once_each() {
     let times: Vec<u32> = record(&w).tries.failed().map(|(_, f)| f.times).collect();
     assert_eq!(times, [1, 1]);
     exit(&mut w, 0, 0);
+    assert_eq!(record(&w).phase, Phase::Done);
+}
+
+/// `a` has trained the last of its samples on three nodes, of which it needs as many.
+fn all_trained(elastic: Elastic) -> World {
+    let w = working(elastic, (3, 3), Work::Samples(10.0));
+    assert_eq!((record(&w).samples(), trainings(&w)), (10.0, 1));
+    w
+}
+
+#[test]
+fn programs_may_save_after_the_last_sample() {
+    for (elastic, order) in [Elastic::REGROUP, Elastic::Restart]
+        .map(|e| ORDERS.map(|o| (e, o)))
+        .concat()
+    {
+        let mut w = all_trained(elastic);
+        wait(&mut w, 20);
+        let of = record(&w);
+        assert_eq!(
+            (of.phase, of.nodes.len()),
+            (Phase::Active, 3),
+            "{elastic:?}"
+        );
+        let shown = w.present().trainers.remove(0).spec;
+        assert_eq!((shown.work, shown.min_nodes), (Work::UntilExit, 3));
+        for n in order {
+            assert_eq!(record(&w).phase, Phase::Active, "{elastic:?} {order:?}");
+            exit(&mut w, n, 0);
+            if n == 0 {
+                break;
+            }
+        }
+        let of = record(&w);
+        assert_eq!(
+            (of.phase, of.reason.as_str()),
+            (Phase::Done, "all samples done")
+        );
+        assert!(w.leases.values().all(|(owner, _)| owner.is_none()));
+        assert_eq!(trainings(&w), 1);
+    }
+}
+
+#[test]
+fn programs_that_go_on_after_the_last_sample_are_ended() {
+    let mut w = all_trained(Elastic::REGROUP);
+    wait(&mut w, 32);
+    let of = record(&w);
+    assert_eq!(
+        (of.phase, of.reason.as_str()),
+        (Phase::Done, "all samples done")
+    );
+    assert!(w.programs.is_empty());
+}
+
+#[test]
+fn programs_that_fail_after_the_last_sample_are_reported_and_train_nothing_again() {
+    for elastic in [Elastic::REGROUP, Elastic::Restart] {
+        let mut w = all_trained(elastic);
+        exit(&mut w, 0, 3);
+        let of = record(&w);
+        assert_eq!((of.phase, trainings(&w)), (Phase::Done, 1), "{elastic:?}");
+        let reason = of.reason.as_str();
+        assert!(reason.contains("then its program failed"), "{reason}");
+    }
+}
+
+#[test]
+fn losses_after_the_last_sample_begin_nothing() {
+    let mut w = all_trained(Elastic::REGROUP);
+    for n in 0..3 {
+        assert_eq!(record(&w).phase, Phase::Active, "{n}");
+        w.close(n);
+        w.input(Input::Drained);
+        w.deliver(usize::MAX);
+    }
+    assert_eq!((record(&w).phase, starts(&w)), (Phase::Done, 1));
+}
+
+#[test]
+fn an_exit_that_comes_before_the_last_report_is_the_end() {
+    let mut w = working(Elastic::REGROUP, (1, 2), Work::Samples(10.0));
+    w.pass(Span::from_secs(60));
+    w.renew();
+    w.report_all();
+    // The report is on its way.
+    let report = std::mem::take(&mut w.mail);
+    exit(&mut w, 0, 0);
+    w.mail.extend(report);
+    w.deliver(usize::MAX);
     assert_eq!(record(&w).phase, Phase::Done);
 }

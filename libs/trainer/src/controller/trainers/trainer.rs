@@ -42,6 +42,8 @@ pub(crate) struct Trainer {
     no_pilots: Option<Timestamp>,
     /// Nodes that it had before the first step of a re-placement that is under way.
     replaced_from: Option<u32>,
+    /// Since when it ends, if it does, as far as this control knows (real time).
+    ends_since: Timestamp,
     /// Whether the record has changed since it was last kept.
     dirty: bool,
 }
@@ -96,6 +98,7 @@ impl Trainer {
             loss: None,
             no_pilots: None,
             replaced_from: None,
+            ends_since: now.wall,
             dirty: false,
         }
     }
@@ -286,12 +289,24 @@ impl Trainer {
     }
 
     /// Its work is done, or goes on after all. It waits for no nodes then.
-    pub(crate) fn set_ending(&mut self, ending: Option<Ending>) {
+    pub(crate) fn set_ending(&mut self, ending: Option<Ending>, now: Now) {
         self.record.ending = ending;
+        self.ends_since = now.wall;
         if ending.is_some() {
             self.target = None;
             self.health.meet_again();
         }
+    }
+
+    /// Whether it has ended for this long, as far as this control knows.
+    pub(crate) fn has_ended_for(&self, limit: Span, now: Now) -> bool {
+        self.ends() && now.since(self.ends_since) >= limit
+    }
+
+    /// Whether it is never begun again: a program has exited after the work, or all samples are
+    /// trained.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.record.ending == Some(Ending::Exited) || (self.ends() && self.is_done())
     }
 
     /// Whether a member may be the one with rank 0. Workers of torchrun may have it on any node, and
@@ -499,7 +514,7 @@ impl Trainer {
         counted
     }
 
-    /// Whether its work is done.
+    /// Whether all of its samples are trained.
     pub(crate) fn is_done(&self) -> bool {
         self.record.phase == Phase::Active && is_done(&self.record)
     }
