@@ -21,6 +21,8 @@ pub(crate) struct Days {
     all: BTreeMap<i64, Totals>,
     /// Days that the bus is not known to keep, with the newest write of each.
     unkept: BTreeMap<i64, Option<PendingAck>>,
+    /// Whether the log says that one of them is not stored.
+    is_told: bool,
 }
 
 /// The number of the day of a moment.
@@ -45,8 +47,11 @@ impl Days {
     }
 
     const fn of(all: BTreeMap<i64, Totals>) -> Self {
-        let unkept = BTreeMap::new();
-        Self { all, unkept }
+        Self {
+            all,
+            unkept: BTreeMap::new(),
+            is_told: false,
+        }
     }
 
     /// Keeps the totals if they are the first of their day. A write without an acknowledgement is
@@ -69,12 +74,22 @@ impl Days {
             }
         }
         self.unkept = unkept;
+        if self.unkept.is_empty() && std::mem::take(&mut self.is_told) {
+            tracing::info!("the totals of every day are stored");
+        }
+    }
+
+    /// Says once that a day is not stored: writes are repeated at each of the controller's beats.
+    fn tell(&mut self, error: &impl std::fmt::Display) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!(%error, "the totals of a day are not stored yet");
+        }
     }
 
     /// Takes the outcome of the newest write of a day, and writes it again if that has failed. Returns
     /// what is in flight; nothing once the day is kept.
     async fn store(
-        &self,
+        &mut self,
         ctx: &Context,
         number: i64,
         mut write: Option<PendingAck>,
@@ -83,17 +98,16 @@ impl Days {
             match ack.answered() {
                 None => return Some(write),
                 Some(Ok(_)) => return None,
-                Some(Err(error)) => {
-                    tracing::warn!(%error, "the totals of a day are not stored yet");
-                }
+                Some(Err(error)) => self.tell(&error),
             }
         }
         let subject = address::day(&ctx.cluster, number);
         let again = ctx.bus.store_later(&subject, self.all.get(&number)?, "");
-        match again.await {
+        let again = again.await;
+        match again {
             Ok(ack) => Some(Some(ack)),
             Err(error) => {
-                tracing::warn!(%error, "the totals of a day are not stored yet");
+                self.tell(&error);
                 Some(None)
             }
         }
