@@ -70,6 +70,9 @@ impl Settings {
     /// one asks again). So it is long where little happens. The horizon and the typical length of a
     /// hole (the pool is another one later) are its limits, and a minute is its floor.
     ///
+    /// A typical length below the mean cost counts as that cost. Over a shorter look no change pays,
+    /// and where most holes are short most of the idle time may still lie in long ones.
+    ///
     /// Four times the dearest start of a trainer without nodes is a floor above all of these. A
     /// start pays in the holes that last, and only a look at them shows it.
     #[must_use]
@@ -84,6 +87,7 @@ impl Settings {
             .map(|(item, _)| item.up_s + item.down_s)
             .sum();
         let cost = costs / trainers.clone().count().max(1) as f64;
+        let typical_s = typical_s.map(|typical_s| typical_s.max(cost));
         let pays = (CHANGES * cost).min(typical_s.unwrap_or(UNKNOWN_S));
         let lasts = kept_s.unwrap_or_default();
         let reach = pays.max(lasts.min(typical_s.unwrap_or(f64::INFINITY)));

@@ -62,8 +62,19 @@ fn a_dear_start_is_made_beside_cheap_ones_and_beyond_the_horizon_that_was_set() 
 fn without_charged_starts_plans_look_no_further_than_the_pool_lasts() {
     let trainer = waiting(150.0);
     let free = std::iter::once((&trainer, 0.0));
-    let reach = Settings::default().reach(free, Some(120.0), None);
-    assert_eq!(reach.horizon_s, 120.0);
+    let reach = Settings::default().reach(free, Some(400.0), None);
+    assert_eq!(reach.horizon_s, 400.0);
+}
+
+#[test]
+fn plans_look_as_far_as_a_change_costs_where_most_holes_are_short() {
+    let trainer = waiting(150.0);
+    let cost = trainer.up_s + trainer.down_s;
+    for (typical_s, kept_s) in [(10.0, None), (10.0, Some(900.0)), (cost - 1.0, None)] {
+        let free = std::iter::once((&trainer, 0.0));
+        let reach = Settings::default().reach(free, Some(typical_s), kept_s);
+        assert_eq!(reach.horizon_s, cost, "{typical_s} {kept_s:?}");
+    }
 }
 
 #[test]
