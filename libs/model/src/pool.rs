@@ -111,8 +111,8 @@ pub struct Joint {
     /// For each position in `order` but the last: the probability that this hole and the next one
     /// end in the same event.
     pub link: Vec<f32>,
-    /// Median length of the holes that ended recently, in seconds. Looking further ahead is not
-    /// useful on this machine. Nothing while too few holes have ended.
+    /// Median length of the holes that ended recently, in seconds: a limit of looks ahead. Nothing
+    /// while too few holes have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_s: Option<f64>,
     /// Holes whose end the scheduler announces, each at most once.
