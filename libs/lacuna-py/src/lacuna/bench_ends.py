@@ -2,10 +2,10 @@
 
 Each trainer is trained once, whichever of its programs exits first, and however long that takes.
 The trainers are real ones under the services of ``lacuna up``: of each launcher, with 1, 2 or 3
-nodes at least, with and without a checkpoint. Their members exit in any order, and some interpreters
-take up to 20 s to end, in which they say nothing. Programs write down each training that they begin
-at its beginning, and each that they end. With ``--samples`` the last sample is their end, and what
-they write down after it must still come.
+nodes at least, with and without a checkpoint. Their members exit in any order, and some
+interpreters take up to 20 s to end, in which they say nothing. Programs write down each training
+that they begin at its beginning, and each that they end. With ``--samples`` the last sample is
+their end, and what they write down after it must still come.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .bench_up import Up
 EXAMPLES = """examples:
   python3 -m lacuna.bench ends                              50 trainers on 6 nodes, some six minutes
   python3 -m lacuna.bench ends --trainers 9 --launchers regroup --slowest 6
-  python3 -m lacuna.bench ends --samples --saves 2          work in samples, and 2 s of saving after it
+  python3 -m lacuna.bench ends --samples --saves 2          work in samples, then 2 s of saving
   python3 -m lacuna.bench ends --lacuna OLD/lacuna --client OLD/libs/lacuna-py/src
                                                             the same of another release
 """
