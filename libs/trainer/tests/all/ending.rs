@@ -505,14 +505,23 @@ fn programs_may_save_after_the_last_sample() {
 
 #[test]
 fn programs_that_go_on_after_the_last_sample_are_ended() {
-    let mut w = all_trained(Elastic::REGROUP);
-    wait(&mut w, 32);
-    let of = record(&w);
-    assert_eq!(
-        (of.phase, of.reason.as_str()),
-        (Phase::Done, "all samples done")
-    );
-    assert!(w.programs.is_empty());
+    for has_new_control in [false, true] {
+        let mut w = all_trained(Elastic::REGROUP);
+        wait(&mut w, 20);
+        if has_new_control {
+            w.input(Input::Timer);
+            w.crash_control();
+            wait(&mut w, 20);
+        }
+        assert_eq!(record(&w).phase, Phase::Active);
+        wait(&mut w, 12);
+        let of = record(&w);
+        assert_eq!(
+            (of.phase, of.reason.as_str()),
+            (Phase::Done, "all samples done")
+        );
+        assert_eq!((w.programs.len(), trainings(&w)), (0, 1));
+    }
 }
 
 #[test]
@@ -541,14 +550,29 @@ fn losses_after_the_last_sample_begin_nothing() {
 
 #[test]
 fn an_exit_that_comes_before_the_last_report_is_the_end() {
-    let mut w = working(Elastic::REGROUP, (1, 2), Work::Samples(10.0));
-    w.pass(Span::from_secs(60));
-    w.renew();
-    w.report_all();
-    // The report is on its way.
-    let report = std::mem::take(&mut w.mail);
-    exit(&mut w, 0, 0);
-    w.mail.extend(report);
-    w.deliver(usize::MAX);
-    assert_eq!(record(&w).phase, Phase::Done);
+    for (elastic, nodes) in [
+        (Elastic::REGROUP, 1),
+        (Elastic::REGROUP, 2),
+        (Elastic::Restart, 2),
+    ] {
+        let mut w = working(elastic, (1, nodes), Work::Samples(300.0));
+        assert!(record(&w).samples() < 300.0);
+        w.pass(Span::from_secs(30));
+        w.renew();
+        w.report_all();
+        // The report is on its way.
+        let report = std::mem::take(&mut w.mail);
+        exit(&mut w, 0, 0);
+        assert_eq!(record(&w).phase, Phase::Active, "{elastic:?} {nodes}");
+        w.mail.extend(report);
+        w.deliver(usize::MAX);
+        (1..nodes).for_each(|n| exit(&mut w, n, 0));
+        let of = record(&w);
+        assert_eq!(
+            (of.phase, of.samples()),
+            (Phase::Done, 300.0),
+            "{elastic:?} {nodes}"
+        );
+        assert_eq!(starts(&w), 1);
+    }
 }
