@@ -7,7 +7,7 @@ which each function answers "no device" (cudaErrorNoDevice): PyTorch raises an e
 that nothing is there, as its build for the CPU does. PyTorch's list of what it needs goes without
 these libraries, so `pip install` of a framework into the environment does not fetch them. Needs cc
 and readelf. `check.sh` tests with the environment `.venv` beside it as well, once it is whole: its
-file `whole` says so. With `torchft` the environment has that too, for `python3 -m lacuna.bench`.
+file `whole` says so. With `torchft` the environment has that too, for `python3 -m benches`.
 """
 
 import re

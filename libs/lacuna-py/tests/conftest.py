@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-SOURCE = HERE.parent / "src"
-sys.path.insert(0, str(SOURCE))
+#: The PYTHONPATH of programs: the package, and the measurements beside it.
+SOURCE = os.pathsep.join((str(HERE.parent / "src"), str(HERE.parent)))
+sys.path[:0] = SOURCE.split(os.pathsep)
 
 import warm  # noqa: E402
 from lacuna.loopback import Loopback  # noqa: E402
@@ -18,7 +19,7 @@ from lacuna.loopback import Loopback  # noqa: E402
 # Without PyTorch there is nothing to test; check.sh says so.
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 if not collect_ignore_glob:
-    warm.install(str(SOURCE))
+    warm.install(SOURCE)
 
 
 #: What a skipped test can lack, which its reason names first; and the remedy, as in libs/skip.
@@ -79,7 +80,7 @@ class Cluster(Loopback):
     ):
         self.logs = folder
         env = {
-            "PYTHONPATH": str(SOURCE),
+            "PYTHONPATH": SOURCE,
             "PROGRAM_SEED": "3",
             "LACUNA_CHECKPOINT_DIR": str(folder / "checkpoints"),
             **env,

@@ -5,16 +5,15 @@ import sys
 
 import pytest
 
+from benches import choices, stalls, stalls_counted
+from benches.stalls_cost import interval, of_median
 from conftest import SOURCE
-from lacuna import bench_choices as choices
-from lacuna import bench_stalls, bench_stalls_counted
-from lacuna.bench_stalls_cost import interval, of_median
 
 WITHOUT = """
 import sys
 
 sys.modules["torch"] = None
-from lacuna.bench import OTHERS, main
+from benches.__main__ import OTHERS, main
 
 print([main(argv) for argv in ([], *([name] for name in OTHERS))])
 main(["--help"])
@@ -22,16 +21,16 @@ main(["--help"])
 
 
 def test_without_pytorch_each_measurement_says_so():
-    argv, env = [sys.executable, "-c", WITHOUT], {"PYTHONPATH": str(SOURCE)}
+    argv, env = [sys.executable, "-c", WITHOUT], {"PYTHONPATH": SOURCE}
     done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{[69] * 12}\nusage: "), done.stdout
-    assert done.stderr.count("lacuna.bench: PyTorch is missing: ") == 12, done.stderr
+    assert done.stderr.count("benches: PyTorch is missing: ") == 12, done.stderr
 
 
 def test_options_without_effect_are_refused(capsys):
     for words in ("--split --nodes 4", "--cost --cases nothing", "--predict --split"):
-        assert bench_stalls.main(words.split()) == 64
+        assert stalls.main(words.split()) == 64
         assert "go without each other" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         choices.main(["--nodes", "4"])
@@ -49,12 +48,12 @@ def test_the_interval_of_a_mean_is_students():
 
 def test_seconds_inside_a_function_that_calls_another_count_once(monkeypatch):
     now = [10.0]
-    monkeypatch.setattr(bench_stalls_counted.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(stalls_counted.time, "perf_counter", lambda: now[0])
 
     def works(seconds):
         now[0] += seconds
 
-    counter = bench_stalls_counted.Counter()
+    counter = stalls_counted.Counter()
     inner = counter.around(works)
 
     def both():

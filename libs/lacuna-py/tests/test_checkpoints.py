@@ -118,7 +118,7 @@ print("went on")
 def test_a_full_disk_costs_the_checkpoint_and_nothing_else(tmp_path):
     """A limit on the size of files fails in the same place as a full disk does."""
     done = subprocess.run(
-        [sys.executable, "-c", FULL.format(source=str(SOURCE), folder=str(tmp_path))],
+        [sys.executable, "-c", FULL.format(source=str(HERE.parent / "src"), folder=str(tmp_path))],
         capture_output=True,
         text=True,
         timeout=60,
@@ -199,7 +199,7 @@ def test_when_all_leave_nothing_is_lost(cluster):
 def test_alone_sigterm_saves_and_the_next_start_goes_on(tmp_path):
     env = {
         **os.environ,
-        "PYTHONPATH": str(SOURCE),
+        "PYTHONPATH": SOURCE,
         "LACUNA_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
         "LACUNA_PROGRESS_FILE": str(tmp_path / "progress"),
         "PROGRAM_SEED": "3",

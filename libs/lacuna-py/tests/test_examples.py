@@ -27,7 +27,7 @@ SMALL = {
 
 
 def environment(folder):
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
     env.pop("LACUNA_SOCKET", None)
     env["LACUNA_CHECKPOINT_DIR"] = str(folder / "checkpoints")
     return env

@@ -125,7 +125,7 @@ class Member:
 def store():
     """The address of a store in a process of its own: workers are forked from this one."""
     command = [sys.executable, "-m", "lacuna.store", "--host", "127.0.0.1", "--port", "0"]
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = {**os.environ, "PYTHONPATH": SOURCE}
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().split()[-1]
         process.kill()
@@ -144,7 +144,7 @@ def test_members_and_loaders_come_and_go_and_each_sample_is_used_once(cluster, t
     c = cluster(*arguments, LACUNA_LOADERS=join)
     launcher = [sys.executable, "-m", "lacuna.loader", "--join", join, "--processes", "1"]
     program = [sys.executable, str(HERE / "program.py"), *arguments]
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PROGRAM_SEED": "3"}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "PROGRAM_SEED": "3"}
     command = [*launcher, "--idle", "2", "--", *program]
     begun = [subprocess.Popen(command, env=env, start_new_session=True) for _ in range(2)]
     try:

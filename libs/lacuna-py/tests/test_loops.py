@@ -11,14 +11,14 @@ from torch.utils.checkpoint import checkpoint
 
 import lacuna
 import turns
+from benches import loops
 from conftest import HERE, SOURCE, data
-from lacuna import loops
 from lacuna.checkpoint import Checkpoints
 from lacuna.loopback import Loopback
 from lacuna.order import TRIED, Order, Position, cut, uneven
 from lacuna.scales import LOOKS, Scales
 
-ENV = {"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+ENV = {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
 
 
 @pytest.mark.parametrize("name", loops.LOOPS)

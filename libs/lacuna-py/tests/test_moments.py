@@ -260,7 +260,7 @@ with lacuna.elastic(model, optimizer, batch=8) as run:
 
 
 def test_two_backward_passes_of_a_step_are_one_step():
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", ACCUMULATES], env=env, stdout=subprocess.PIPE, cwd=HERE, timeout=60
     )

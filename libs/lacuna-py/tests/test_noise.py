@@ -203,7 +203,7 @@ def test_a_batch_is_cut_in_two_or_left_whole():
 def on_nodes(folder, names, *arguments, **env):
     """Results by node of the program with a known truth."""
     argv = [sys.executable, str(HERE / "learner.py"), "--into", str(folder), *arguments]
-    with Loopback(argv, folder, env={"PYTHONPATH": str(SOURCE), **env}) as cluster:
+    with Loopback(argv, folder, env={"PYTHONPATH": SOURCE, **env}) as cluster:
         for name in names:
             cluster.start(name)
         cluster.join(*names)

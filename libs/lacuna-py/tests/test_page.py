@@ -39,6 +39,8 @@ def test_what_the_page_calls_is_there(page):
         assert hasattr(lacuna.Elastic, name), f"run.{name}"
     for name in set(re.findall(r"-m lacuna\.([a-z_]+)", code)):
         assert (ROOT / "src" / "lacuna" / f"{name}.py").exists(), name
+    for name in set(re.findall(r"-m benches[. ]([a-z_]+)", code)):
+        assert (ROOT / "benches" / f"{name}.py").exists(), name
     for name in set(re.findall(r"(?<!-m )\blacuna\.([A-Z][a-z_A-Z]+)\(", code)):
         assert hasattr(lacuna, name), f"lacuna.{name}"
 

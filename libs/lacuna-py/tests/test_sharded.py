@@ -35,7 +35,7 @@ def whole(tmp_path_factory):
     def train(*arguments):
         if arguments not in made:
             folder = tmp_path_factory.mktemp("whole")
-            env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+            env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
             env["LACUNA_NODE"] = "alone"
             argv = [sys.executable, str(HERE / "sharded.py"), "--whole", "--into", str(folder)]
             subprocess.run([*argv, *arguments], env=env, check=True, timeout=120)
@@ -171,7 +171,7 @@ def test_the_example_of_the_page_trains_under_torchrun(tmp_path):
     code = re.search(r"```python\n(.*?)```", section, re.DOTALL).group(1)
     program = tmp_path / "program.py"
     program.write_text(code + "\nprint(f'{run.rank} of {run.world_size}: {run.steps_done}')\n")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
     argv = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nnodes", "1"]
     done = subprocess.run(
         [*argv, "--nproc_per_node", "2", str(program)],

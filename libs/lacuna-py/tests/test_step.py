@@ -18,7 +18,7 @@ def on_nodes(kind, folder, count=2):
     """Losses and weights of rank 0, and the cluster whose programs have all ended."""
     result = folder / "result"
     argv = [sys.executable, str(HERE / "kinds.py"), kind, str(result)]
-    with Loopback(argv, folder, env={"PYTHONPATH": str(SOURCE)}) as cluster:
+    with Loopback(argv, folder, env={"PYTHONPATH": SOURCE}) as cluster:
         names = [f"n{i}" for i in range(count)]
         for name in names:
             cluster.start(name)

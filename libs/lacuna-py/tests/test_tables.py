@@ -12,8 +12,9 @@ import time
 import pytest
 import torch
 
+from benches import two_stage
 from conftest import SOURCE, start
-from lacuna import Table, Tables, bench_two_stage, elastic, frames, stages, table_messages
+from lacuna import Table, Tables, elastic, frames, stages, table_messages
 from lacuna.loopback import Loopback
 from lacuna.messages import Membership
 from lacuna.profile_layers import Call, _bytes, seconds
@@ -45,7 +46,7 @@ def program(folder, name, *arguments):
     """A table member in a process of its own."""
     argv = [sys.executable, "-m", "lacuna.table_member", str(folder), "--name", name]
     argv += ["--host", "127.0.0.1", *arguments]
-    return subprocess.Popen(argv, env={"PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"})
+    return subprocess.Popen(argv, env={"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"})
 
 
 def ready(folder, count):
@@ -211,7 +212,7 @@ def test_a_killed_member_comes_back_from_its_checkpoint_and_the_loss_is_stated(t
 def test_dense_members_die_and_each_update_counts_once(tmp_path, cluster):
     folder = tmp_path / "tables"
     argv = [sys.executable, "-m", "lacuna.table_member", str(folder), "--host", "127.0.0.1"]
-    with Loopback(argv, tmp_path, env={"PYTHONPATH": str(SOURCE)}) as holders:
+    with Loopback(argv, tmp_path, env={"PYTHONPATH": SOURCE}) as holders:
         holders.start("a")
         holders.start("b")
         one = cluster(
@@ -288,16 +289,16 @@ def test_a_wrong_token_is_refused_and_wrong_rows_are_named(tmp_path):
 def test_two_stages_overlap_and_are_as_fast_as_the_slower_one(tmp_path):
     options = argparse.Namespace(steps=3, no_ahead=False)
     tables, dense = {"kind": "slow", "units": 1}, {"kind": "fast", "units": 2}
-    found = bench_two_stage._measured(options, tmp_path, tables, dense)
+    found = two_stage._measured(options, tmp_path, tables, dense)
     # 0.9 ms of the tables beside 1.4 / 2 ms of the dense part; one after the other 1.6 ms.
     assert found["steps"] == 3 and 1 / 1.6e-3 < found["rate"] < 1.02 / 0.9e-3
 
 
 def test_the_profile_of_paced_layers_has_their_seconds():
-    layer = bench_two_stage.Paced(torch.nn.Linear(4, 4), 1e-3)
+    layer = two_stage.Paced(torch.nn.Linear(4, 4), 1e-3)
     took = seconds(Call("layer", layer, (torch.randn(20, 4),), {}, 0.0), 20, 20)
     assert 0.02 <= took < 0.1
-    lookup, ids = bench_two_stage.fast()[0][0], torch.zeros(8, 2, dtype=torch.int64)
+    lookup, ids = two_stage.fast()[0][0], torch.zeros(8, 2, dtype=torch.int64)
     assert lookup(ids).shape == (8, 32) and _bytes(lookup) == (0.0, 4.0 * 16 * 25_000)
 
 

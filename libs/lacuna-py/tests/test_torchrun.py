@@ -18,7 +18,7 @@ def launched(folder, *arguments, restarts=0):
     """torchrun with two workers of the test's program, in a session of its own."""
     env = {
         **os.environ,
-        "PYTHONPATH": str(SOURCE),
+        "PYTHONPATH": SOURCE,
         "LACUNA_CHECKPOINT_DIR": str(folder / "checkpoints"),
         "LACUNA_PROGRESS_FILE": str(folder / "progress"),
         "PROGRAM_SEED": "3",

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+import benches.__main__ as bench
 from conftest import HERE, SOURCE, goes_on, start
-from lacuna import bench
 from lacuna.stuck import Stuck
 
 
@@ -121,7 +121,7 @@ def test_a_program_does_not_outlive_its_agent(cluster):
 
 
 def test_without_an_agent_at_the_socket_the_program_says_so(tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "LACUNA_SOCKET": str(tmp_path / "none")}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "LACUNA_SOCKET": str(tmp_path / "none")}
     done = subprocess.run(
         [sys.executable, str(HERE / "program.py")], env=env, capture_output=True, text=True
     )
@@ -130,7 +130,7 @@ def test_without_an_agent_at_the_socket_the_program_says_so(tmp_path):
 
 
 def test_several_nodes_that_cannot_meet_are_refused():
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "LACUNA_WORLD_SIZE": "3"}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "LACUNA_WORLD_SIZE": "3"}
     done = subprocess.run(
         [sys.executable, str(HERE / "program.py")], env=env, capture_output=True, text=True
     )
@@ -149,8 +149,8 @@ def test_samples_of_lacuna_end_the_training(cluster):
 
 
 def test_help_of_the_commands():
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    for module in ("lacuna.store", "lacuna.bench"):
+    env = {**os.environ, "PYTHONPATH": SOURCE}
+    for module in ("lacuna.store", "benches"):
         done = subprocess.run(
             [sys.executable, "-m", module, "--help"], env=env, capture_output=True, text=True
         )

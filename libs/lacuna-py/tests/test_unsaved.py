@@ -153,7 +153,7 @@ def test_each_schedule_of_pytorch_is_tried():
 @pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
 def test_the_case_has_the_rate_of_a_plain_loop(name, tmp_path):
     program = data("cases/lr-scheduler-cycles/input.py")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "LACUNA_CHECKPOINT_DIR": str(tmp_path)}
+    env = {**os.environ, "PYTHONPATH": SOURCE, "LACUNA_CHECKPOINT_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, str(program), name], env=env, capture_output=True, text=True, timeout=100
     )

@@ -25,7 +25,7 @@ sys.exit(3)
 def command(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-    options |= {"cwd": tmp_path, "env": {"PYTHONPATH": str(SOURCE), "MARK": "a mark"}}
+    options |= {"cwd": tmp_path, "env": {"PYTHONPATH": SOURCE, "MARK": "a mark"}}
     return [sys.executable, "program.py"], options
 
 

@@ -1,4 +1,4 @@
-"""The same changes of members under torchft, for :mod:`lacuna.bench`.
+"""The same changes of members under torchft, for :mod:`benches`.
 
 One replica group a pretended node, which torchrun starts as torchft's README does, and torchft's
 lighthouse with short waits: it looks every 10 ms, waits 100 ms for others, and drops a member after
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn, Optional
 
-from .bench_torchrun import Torchruns
+from .torchrun import Torchruns
 
 #: The kinds of change that torchft knows: a replica that leaves is one that has died.
 KINDS = {

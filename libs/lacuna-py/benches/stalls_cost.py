@@ -17,12 +17,14 @@ from typing import Any, Iterator, Sequence
 
 import torch
 
-from . import bench_common, outside
-from .bench_stalls_counted import COUNT, KINDS
-from .bench_stalls_run import burn
-from .loopback import Loopback
-from .moments import NUMBERS, Moments, Stopwatch
+from lacuna import outside
+from lacuna.loopback import Loopback
+from lacuna.moments import NUMBERS, Moments, Stopwatch
+
+from . import common
 from .rates import PAIR, WARM_UP, Pair
+from .stalls_counted import COUNT, KINDS
+from .stalls_run import burn
 
 #: Steps of a turn, and those in which the time inside the added code is counted.
 STEPS = 20
@@ -35,7 +37,7 @@ STUDENT = {4: 2.776, 5: 2.571, 7: 2.365, 9: 2.262, 14: 2.145, 19: 2.093, 39: 2.0
 
 def split() -> list[dict[str, float]]:
     """Real computing and real waiting of a loader's thread, seconds, and what is found of each."""
-    bench_common.run_first()
+    common.run_first()
     rows = []
     for computes, waits in ((0.060, 0.0), (0.0, 0.060), (0.040, 0.040)):
         prep, fetch = [], []
@@ -54,12 +56,12 @@ def split() -> list[dict[str, float]]:
 def measure(rounds: int, kinds: Sequence[str] = KINDS) -> dict[str, Any]:
     """Time inside the added code, and an alternating comparison with and without readings.
 
-    For the package and for unchanged programs (:mod:`lacuna.bench_stalls_counted`): two pairs of
+    For the package and for unchanged programs (:mod:`benches.stalls_counted`): two pairs of
     members train in turns, one of them with readings. The interval is that of the mean of the
     rounds' differences, by Student's distribution. One more pair counts the time inside.
     """
     # Members inherit it.
-    bench_common.run_first()
+    common.run_first()
     load = os.getloadavg()[0]
     rows = []
     for kind in kinds:
@@ -166,7 +168,7 @@ def _pair(kind: str, folder: Path, name: str) -> Iterator[Pair]:
     """Two members that wait for their turn. ``name``: ``off`` without readings, ``counted``."""
     folder.mkdir()
     pair = Pair(folder / "socket")
-    argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--counted", kind]
+    argv = [sys.executable, "-m", "benches", "stalls", "--counted", kind]
     more = {"LACUNA_RATES": str(pair.path), COUNT: "1" if name == "counted" else "0"}
     start = _package if kind == "package" else _unchanged
     with start(argv, folder, more, name != "off"):
@@ -180,7 +182,7 @@ def _pair(kind: str, folder: Path, name: str) -> Iterator[Pair]:
 
 @contextmanager
 def _package(argv: list[str], folder: Path, more: dict[str, str], on: bool) -> Iterator[None]:
-    env = bench_common.environment(LACUNA_STALLS="on" if on else "off", **more)
+    env = common.environment(LACUNA_STALLS="on" if on else "off", **more)
     # A pair waits for its turn without a step.
     with Loopback(argv, folder, env=env, hang_after=600.0) as cluster:
         names = [f"n{node}" for node in range(PAIR)]
@@ -194,7 +196,7 @@ def _package(argv: list[str], folder: Path, more: dict[str, str], on: bool) -> I
 
 @contextmanager
 def _unchanged(argv: list[str], folder: Path, more: dict[str, str], on: bool) -> Iterator[None]:
-    env = {**os.environ, **bench_common.environment(**more)}
+    env = {**os.environ, **common.environment(**more)}
     if on:
         front, into = folder / "front", folder / "readings"
         into.mkdir()
@@ -205,7 +207,7 @@ def _unchanged(argv: list[str], folder: Path, more: dict[str, str], on: bool) ->
         stays.write_text(text)
         env["PYTHONPATH"] = os.pathsep.join((str(front), env["PYTHONPATH"]))
         env["LACUNA_STALLS_INTO"] = str(into)
-    _store, ranks = bench_common.ranks(PAIR)
+    _store, ranks = common.ranks(PAIR)
     processes = [subprocess.Popen(argv, env={**env, **rank}) for rank in ranks]
     try:
         yield

@@ -1,4 +1,4 @@
-"""What the measurements of :mod:`lacuna.bench` have in common."""
+"""What the measurements of :mod:`benches` have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any, Optional
 
-from .loopback import Loopback
+import lacuna
+from lacuna.loopback import Loopback
+
+from . import HERE
 
 #: Real-time priority of members.
 PRIORITY = 10
@@ -18,7 +21,7 @@ PRIORITY = 10
 def parser(name: str, what: str, examples: str) -> argparse.ArgumentParser:
     """The command line of a measurement, with the arguments that all have."""
     made = argparse.ArgumentParser(
-        prog=f"python3 -m lacuna.bench {name}",
+        prog=f"python3 -m benches {name}",
         description=what,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -39,7 +42,7 @@ def host() -> Optional[dict[str, Any]]:
     try:
         import torch
     except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        print(f"benches: PyTorch is missing: {error}", file=sys.stderr)
         return None
     return {
         "torch": torch.__version__,
@@ -61,11 +64,16 @@ def run_first() -> bool:
     return True
 
 
+def searched() -> str:
+    """The PYTHONPATH of a member: the measurements and the package."""
+    package = Path(lacuna.__file__).resolve().parent.parent
+    paths = (str(HERE), str(package), os.environ.get("PYTHONPATH"))
+    return os.pathsep.join(filter(None, paths))
+
+
 def environment(**more: str) -> dict[str, str]:
-    """Of a member: this package, and one thread."""
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+    """Of a member: where its modules are, and one thread."""
+    return {"PYTHONPATH": searched(), "OMP_NUM_THREADS": "1", **more}
 
 
 def ranks(count: int) -> tuple[Any, list[dict[str, str]]]:

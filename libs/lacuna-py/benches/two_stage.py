@@ -1,4 +1,4 @@
-"""A two-stage training beside its plan: ``python3 -m lacuna.bench two_stage``.
+"""A two-stage training beside its plan: ``python3 -m benches two_stage``.
 
 A small recommender is profiled layer by layer on two kinds of unit, ``lacuna place`` plans how many
 of each, and that plan is run: embedding tables at members of one kind, the dense part at members of
@@ -24,18 +24,20 @@ from typing import Any, Callable, Sequence
 import torch
 from torch import nn
 
-from . import profile_layers
-from .loopback import Loopback
-from .run import elastic
-from .table_map import Directory
-from .table_member import Holder
-from .table_rows import Table
-from .tables import Tables
+from lacuna import profile_layers
+from lacuna.loopback import Loopback
+from lacuna.run import elastic
+from lacuna.table_map import Directory
+from lacuna.table_member import Holder
+from lacuna.table_rows import Table
+from lacuna.tables import Tables
+
+from . import common
 
 EPILOG = """examples:
-  python3 -m lacuna.bench two_stage
-  python3 -m lacuna.bench two_stage --lacuna target/release/lacuna --steps 100 --json
-  python3 -m lacuna.bench two_stage --no-ahead         rows of a step are asked for when it begins
+  python3 -m benches two_stage
+  python3 -m benches two_stage --lacuna target/release/lacuna --steps 100 --json
+  python3 -m benches two_stage --no-ahead         rows of a step are asked for when it begins
 
 The exit code is 1 if the measured rate is not within 15 % of the plan.
 """
@@ -165,7 +167,7 @@ def _samples(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench two_stage",
+        prog="python3 -m benches two_stage",
         description="Measures a two-stage training, and prints the plan beside it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -186,11 +188,11 @@ def main(argv: Sequence[str]) -> int:
         folder, kind, members = options.train
         return _train(options, folder, kind, int(members))
     if options.steps < 1 or not options.rate > 0.0:
-        print("lacuna.bench: --steps and --rate: expected 1 or more", file=sys.stderr)
+        print("benches: --steps and --rate: expected 1 or more", file=sys.stderr)
         return 64
     lacuna = shutil.which(options.lacuna)
     if lacuna is None:
-        print(f"lacuna.bench: {options.lacuna} is missing: give its --lacuna PATH", file=sys.stderr)
+        print(f"benches: {options.lacuna} is missing: give its --lacuna PATH", file=sys.stderr)
         return 69
     with tempfile.TemporaryDirectory(prefix="lacuna-two-stage-") as name:
         folder = Path(name)
@@ -200,7 +202,7 @@ def main(argv: Sequence[str]) -> int:
         stages = plan["stages"]
         if [len(stage["layers"]) for stage in stages] != [1, 3]:
             words = "; ".join(f"{', '.join(s['layers'])} on {s['kind']}" for s in stages)
-            print(f"lacuna.bench: only tables | dense can be run, not {words}", file=sys.stderr)
+            print(f"benches: only tables | dense can be run, not {words}", file=sys.stderr)
             return 1
         tables, trained = stages
         measured = _measured(options, folder, tables, trained)
@@ -235,7 +237,7 @@ def main(argv: Sequence[str]) -> int:
 def _plan(lacuna: str, rate: float, path: Path) -> Any:
     """What ``lacuna place`` makes of the profiles of both kinds; None if it fails."""
     for kind, (_, price) in KINDS.items():
-        argv = [f"lacuna.bench_two_stage:{kind}", "--kind", kind, "--price", str(price)]
+        argv = [f"benches.two_stage:{kind}", "--kind", kind, "--price", str(price)]
         argv += ["--threads", "1", "--limit", str(LIMIT), "--out", str(path)] + [
             "--add",
             str(path),
@@ -247,7 +249,7 @@ def _plan(lacuna: str, rate: float, path: Path) -> Any:
     )
     if done.returncode:
         why = done.stderr.strip() or f"{LIMIT} units of each kind do not reach {rate:.0f} samples/s"
-        print(f"lacuna.bench: no plan: {why}; a busy machine distorts profiles", file=sys.stderr)
+        print(f"benches: no plan: {why}; a busy machine distorts profiles", file=sys.stderr)
         return None
     return json.loads(done.stdout)
 
@@ -255,9 +257,7 @@ def _plan(lacuna: str, rate: float, path: Path) -> Any:
 def _measured(
     options: argparse.Namespace, folder: Path, tables: dict[str, Any], trained: dict[str, Any]
 ) -> dict[str, Any]:
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    env = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    env = common.environment()
     place = str(folder / "tables")
     pace = KINDS[tables["kind"]][0]["tables"] / len(TABLES)
     argv = [sys.executable, "-m", "lacuna.table_member", place, "--host", "127.0.0.1"]
@@ -266,7 +266,7 @@ def _measured(
         subprocess.Popen(argv, env={**os.environ, **env}, stderr=subprocess.DEVNULL)
         for _ in range(tables["units"])
     ]
-    program = [sys.executable, "-m", "lacuna.bench", "two_stage", "--steps", str(options.steps)]
+    program = [sys.executable, "-m", "benches", "two_stage", "--steps", str(options.steps)]
     program += ["--no-ahead"] * options.no_ahead
     program += ["--train", str(folder), trained["kind"], str(tables["units"])]
     try:

@@ -1,8 +1,9 @@
-"""The cost of finding wrong use of a training loop: ``python3 -m lacuna.bench guards``.
+"""The cost of finding wrong use of a training loop: ``python3 -m benches guards``.
 
-One process trains a model of equal tensors under :func:`lacuna.elastic`, in turns as it is and with the
-functions of :mod:`lacuna.misuse`, :mod:`lacuna.marks` and :mod:`lacuna.alike` that a step calls left empty. The ratio is that of the processor time
-of two rounds in turn. A round has whole periods of the thorough comparison of gradients.
+One process trains a model of equal tensors under :func:`lacuna.elastic`, in turns as it is and with
+the functions of :mod:`lacuna.misuse`, :mod:`lacuna.marks` and :mod:`lacuna.alike` that a step calls
+left empty. The ratio is that of the processor time of two rounds in turn. A round has whole periods
+of the thorough comparison of gradients.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from unittest import mock
 import torch
 
 import lacuna
+from lacuna import alike, marks, misuse
 
-from . import alike, bench_common, marks, misuse
+from . import common
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench guards                            three models, nine rounds of each
-  python3 -m lacuna.bench guards --models 1000x16 --rounds 15 --json
+  python3 -m benches guards                            three models, nine rounds of each
+  python3 -m benches guards --models 1000x16 --rounds 15 --json
 """
 #: Tensors of a model and numbers in each: many small ones are the worst case.
 MODELS = "1000x16,200x1000,20x100000"
@@ -31,7 +33,7 @@ MODELS = "1000x16,200x1000,20x100000"
 
 def main(argv: Sequence[str]) -> int:
     """Prints the table; 64 for wrong arguments."""
-    parser = bench_common.parser("guards", "The cost of finding wrong use of a loop.", EXAMPLES)
+    parser = common.parser("guards", "The cost of finding wrong use of a loop.", EXAMPLES)
     parser.add_argument("--models", default=MODELS, help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=9, help="of each way (%(default)s)")
     options = parser.parse_args(argv)
@@ -40,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         len(size) == 2 and all(part.isdecimal() and int(part) > 0 for part in size)
         for size in sizes
     ):
-        print(f"lacuna.bench: models as {MODELS}; rounds >= 1")
+        print(f"benches: models as {MODELS}; rounds >= 1")
         return 64
     torch.set_num_threads(1)
     rows = []
@@ -62,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
                 "{model}: {ratio:.3f} of a step without ({least:.3f} to {most:.3f}), {step_s:.5f} s"
             )
             print(text.format(**rows[-1]))
-    host = bench_common.host()
+    host = common.host()
     if options.json:
         print(json.dumps({"host": host, "rows": rows}, indent=2))
     elif host is not None:

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Does a batch that follows the nodes learn as well? A real run of `adascale` beside a fixed batch.
 
 A character transformer is trained by one to four members that come and go, once with the user's
@@ -19,15 +18,19 @@ import time
 from pathlib import Path
 
 import torch
-from char_transformer import Transformer, Windows, generated
 from torch.nn import functional
 
 import lacuna
 from lacuna.loopback import Loopback
 
+from . import HERE, common
+
+sys.path.insert(0, str(HERE / "examples"))
+from char_transformer import Transformer, Windows, generated  # noqa: E402
+
 EPILOG = """examples:
-  python3 adascale.py                         three seeds of each, some minutes
-  python3 adascale.py --seeds 1 --progress 200 --device 0
+  python3 -m benches.adascale                         three seeds of each, some minutes
+  python3 -m benches.adascale --seeds 1 --progress 200 --device 0
 """
 #: Members from each part of the progress on.
 STAGES = [(0.0, 1), (0.1, 4), (0.35, 2), (0.5, 4), (0.9, 3)]
@@ -90,12 +93,10 @@ def trained(options, kind, seed):
     """Rows of one training: progress, loss, members, time, noise scale."""
     with tempfile.TemporaryDirectory(prefix="lacuna-adascale-") as folder:
         rows = Path(folder) / "rows"
-        argv = [sys.executable, os.path.abspath(__file__), "--worker", kind, str(seed), str(rows)]
+        argv = [sys.executable, "-m", "benches.adascale", "--worker", kind, str(seed), str(rows)]
         for name in ("batch", "progress", "rate", "device", "rule"):
             argv += [f"--{name}", str(getattr(options, name))]
-        here = Path(__file__).resolve().parent
-        paths = [str(here.parent / "src"), str(here), os.environ.get("PYTHONPATH", "")]
-        env = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        env = {"PYTHONPATH": common.searched()}
         with Loopback(argv, Path(folder), env=env, hang_after=60.0) as cluster:
             # All programs wait from the beginning: a start takes longer than a part of the run.
             spare = [f"n{i}" for i in range(6)]

@@ -1,4 +1,4 @@
-"""What the programs of :mod:`lacuna.bench` have logged: stalls, lost steps, samples used once."""
+"""What the programs of :mod:`benches` have logged: stalls, lost steps, samples used once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two trainings planned by what they learn: ``python3 -m lacuna.bench goodput``.
+"""Two trainings planned by what they learn: ``python3 -m benches goodput``.
 
 They are real ones, under the services of ``lacuna up``. Both train the same small network by
 ``regroup`` on four nodes that they share, with the rule ``adascale`` and a batch that the program
@@ -24,12 +24,12 @@ import time
 from pathlib import Path
 from typing import Any, Sequence
 
-from . import bench_common
-from .bench_up import Up, until
+from . import common
+from .up import Up, until
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench goodput                      both objectives, some six minutes
-  python3 -m lacuna.bench goodput --objectives goodput --lacuna target/release/lacuna
+  python3 -m benches goodput                      both objectives, some six minutes
+  python3 -m benches goodput --objectives goodput --lacuna target/release/lacuna
 """
 
 #: By trainer: learning rate, and how far the two classes of its points are apart.
@@ -49,12 +49,12 @@ SETTLED = 40
 
 def main(argv: Sequence[str]) -> int:
     """Prints what came of it; 64 for wrong arguments, 69 if something is missing."""
-    parser = bench_common.parser("goodput", "Two real trainings, planned by learning.", EXAMPLES)
+    parser = common.parser("goodput", "Two real trainings, planned by learning.", EXAMPLES)
     parser.add_argument("--objectives", default="scaling-efficiency,goodput")
     parser.add_argument("--lacuna", help="the program (default: of target/release, else of PATH)")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    host = bench_common.host()
+    host = common.host()
     if host is None:
         return 69
     if options.worker:
@@ -117,8 +117,8 @@ def _watched(program: str, objective: str, folder: Path) -> dict[str, Any]:
 
 
 def _spec(name: str, learns: str) -> str:
-    arguments = json.dumps(["-m", "lacuna.bench", "goodput", "--worker", learns])
-    env = ", ".join(f"{k} = {json.dumps(v)}" for k, v in bench_common.environment().items())
+    arguments = json.dumps(["-m", "benches", "goodput", "--worker", learns])
+    env = ", ".join(f"{k} = {json.dumps(v)}" for k, v in common.environment().items())
     return f"""
 [[trainer]]
 name = "{name}"
@@ -153,8 +153,8 @@ def _train(rate: float, apart: float) -> int:
     from torch import nn
     from torch.nn import functional
 
-    from .policy import Adaptive
-    from .run import elastic
+    from lacuna.policy import Adaptive
+    from lacuna.run import elastic
 
     torch.manual_seed(1)
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""One run of training with injected stalls, for :mod:`lacuna.bench_stalls`.
+"""One run of training with injected stalls, for :mod:`benches.stalls`.
 
 With throttled links each member has a network namespace of its own. A pair of veth devices joins
 it to that of the bench, which forwards; tc-tbf(8) limits what the member sends.
@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-from . import bench_common
-from .loopback import Loopback
-from .moments import WARM_UP, WINDOW, Reading, Stopwatch
+from lacuna.loopback import Loopback
+from lacuna.moments import WARM_UP, WINDOW, Reading, Stopwatch
+
+from . import common
 
 #: Emulated device time of a step, its part in the forward pass, and layers.
 DEVICE = 0.060
@@ -65,7 +66,7 @@ def can_throttle() -> bool:
 
 def real_time() -> bool:
     """Whether members may run before all other work of the machine."""
-    script = "from lacuna.bench_common import run_first as r; raise SystemExit(not r())"
+    script = "from benches.common import run_first as r; raise SystemExit(not r())"
     return subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
@@ -81,8 +82,8 @@ def several(configs: Sequence[Config], folder: Path, apart: bool) -> list[dict[s
     """The same of configurations with the same members and links, one after the other."""
     config = configs[0]
     asked = json.dumps([asdict(one) for one in configs])
-    argv = [sys.executable, "-m", "lacuna.bench", "stalls", "--worker", asked]
-    env = bench_common.environment(LACUNA_BENCH_INTO=str(folder))
+    argv = [sys.executable, "-m", "benches", "stalls", "--worker", asked]
+    env = common.environment(LACUNA_BENCH_INTO=str(folder))
     names = [f"n{i}" for i in range(config.nodes)]
     links = Links(names, config.link) if apart else None
     try:
@@ -222,13 +223,13 @@ def train(configs: Sequence[Config]) -> int:
     from torch import nn
     from torch.utils.data import DataLoader
 
-    from . import reading
-    from .run import elastic
+    from lacuna import reading
+    from lacuna.run import elastic
 
     if not configs[0].burn:
         vars(reading)["Stopwatch"] = _Declaring
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
-    bench_common.run_first()
+    common.run_first()
     nodes = configs[0].nodes
     last = os.environ["LACUNA_NODE"] == f"n{nodes - 1}" and nodes > 1
     device = _Device(configs[0], last)

@@ -1,4 +1,4 @@
-"""Short trainers to their ends: ``python3 -m lacuna.bench ends``.
+"""Short trainers to their ends: ``python3 -m benches ends``.
 
 Each trainer is trained once, whichever of its programs exits first, and however long that takes.
 The trainers are real ones under the services of ``lacuna up``: of each launcher, with 1, 2 or 3
@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,14 +21,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Iterator, Optional, Sequence
 
-from . import bench_common
-from .bench_up import Up
+from . import common
+from .up import Up
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench ends                              50 trainers on 6 nodes, some six minutes
-  python3 -m lacuna.bench ends --trainers 9 --launchers regroup --slowest 6
-  python3 -m lacuna.bench ends --samples --saves 2          work in samples, then 2 s of saving
-  python3 -m lacuna.bench ends --lacuna OLD/lacuna --client OLD/libs/lacuna-py/src
+  python3 -m benches ends                              50 trainers on 6 nodes, some six minutes
+  python3 -m benches ends --trainers 9 --launchers regroup --slowest 6
+  python3 -m benches ends --samples --saves 2          work in samples, then 2 s of saving
+  python3 -m benches ends --lacuna OLD/lacuna --client OLD/libs/lacuna-py/src
                                                             the same of another release
 """
 
@@ -117,7 +115,7 @@ late = Late(delays[rank])
 def main(argv: Sequence[str]) -> int:
     """Prints what came of it; 64 for wrong arguments, 69 if something is missing, 1 if a trainer
     was not done, was trained more than once, or did not come to the end of its code."""
-    parser = bench_common.parser("ends", "Short trainers to their ends.", EXAMPLES)
+    parser = common.parser("ends", "Short trainers to their ends.", EXAMPLES)
     parser.add_argument("--samples", action="store_true", help="work is a number of samples")
     parser.add_argument(
         "--saves", type=float, default=0.0, help="seconds of code after the last step (%(default)g)"
@@ -137,9 +135,9 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     launchers = options.launchers.split(",")
     if set(launchers) - set(LAUNCHERS) or options.nodes < MOST or options.trainers < 1:
-        print(f"lacuna.bench: launchers {', '.join(LAUNCHERS)}; nodes >= {MOST}; trainers >= 1")
+        print(f"benches: launchers {', '.join(LAUNCHERS)}; nodes >= {MOST}; trainers >= 1")
         return 64
-    host = bench_common.host()
+    host = common.host()
     program = Up.program(options.lacuna)
     if host is None or program is None:
         return 69
@@ -151,9 +149,7 @@ def main(argv: Sequence[str]) -> int:
     begins = 0 if options.samples else 1
     times = [max(begins * row["begun"], row["ended"]) for row in rows]
     wrong = [
-        row
-        for row, n in zip(rows, times)
-        if row["phase"] != "done" or n != 1 or row["ended"] == 0
+        row for row, n in zip(rows, times) if row["phase"] != "done" or n != 1 or row["ended"] == 0
     ]
     counts = ("begun", "ended", "failures", "displaced")
     total = {name: sum(row[name] for row in rows) for name in counts}
@@ -234,7 +230,7 @@ def trained(
     (folder / "plain.py").write_text(COMMON + PLAIN)
     told = folder / "told.jsonl"
     told.touch()
-    environment = bench_common.environment()
+    environment = common.environment()
     if client:
         environment["PYTHONPATH"] = str(Path(client).resolve())
     torchrun = json.dumps([sys.executable, "-m", "torch.distributed.run"])

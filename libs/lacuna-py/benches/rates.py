@@ -1,4 +1,4 @@
-"""Measures the rate of training beside plain DDP: ``python3 -m lacuna.bench rates``.
+"""Measures the rate of training beside plain DDP: ``python3 -m benches rates``.
 
 Two processes train a model under DistributedDataParallel, and two others the same model under
 :func:`lacuna.elastic`: two nodes of :mod:`lacuna.loopback`, or one of two workers. All keep their
@@ -28,16 +28,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Callable, Iterator, Sequence
 
-from . import bench_common, bench_torchft
-from .loopback import Loopback
+from lacuna.loopback import Loopback
+
+from . import common, torchft
 
 EPILOG = """examples:
-  python3 -m lacuna.bench rates                      both models, three sizes, five rounds
-  python3 -m lacuna.bench rates --models mlp --sizes 10 --rounds 9 --json
-  python3 -m lacuna.bench rates --workers 2          one node of two workers, and not two of one
-  python3 -m lacuna.bench rates --link 1gbit         over a throttled link (root, iproute2)
-  python3 -m lacuna.bench rates --under lacuna,torchft
-  python3 -m lacuna.bench rates --under lacuna,ddp-views --no-set-to-none
+  python3 -m benches rates                      both models, three sizes, five rounds
+  python3 -m benches rates --models mlp --sizes 10 --rounds 9 --json
+  python3 -m benches rates --workers 2          one node of two workers, and not two of one
+  python3 -m benches rates --link 1gbit         over a throttled link (root, iproute2)
+  python3 -m benches rates --under lacuna,torchft
+  python3 -m benches rates --under lacuna,ddp-views --no-set-to-none
 """
 
 #: Members of each pair.
@@ -65,7 +66,7 @@ WARM_UP = 4
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench rates",
+        prog="python3 -m benches rates",
         description="Measures the rate of training beside plain DistributedDataParallel.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -101,27 +102,27 @@ def main(argv: Sequence[str]) -> int:
     models = [name for name in options.models.split(",") if name]
     sizes = [int(size) for size in options.sizes.split(",") if size.isdigit()]
     if set(models) - set(BATCH) or not sizes or set(sizes) - set(WIDTHS) or options.rounds < 1:
-        print(f"lacuna.bench: models are {', '.join(BATCH)}, sizes are 1, 10, 100, rounds >= 1")
+        print(f"benches: models are {', '.join(BATCH)}, sizes are 1, 10, 100, rounds >= 1")
         return 64
     under = options.under.split(",")
     if set(under) - (set(PLACE) - {"ddp"}) or (options.workers > 1 and "torchft" in under):
-        print("lacuna.bench: --under takes lacuna, ddp-views and, with --workers 1, torchft")
+        print("benches: --under takes lacuna, ddp-views and, with --workers 1, torchft")
         return 64
-    absent = bench_torchft.missing() if "torchft" in under else None
+    absent = torchft.missing() if "torchft" in under else None
     if absent is not None:
-        print(f"lacuna.bench: {absent}", file=sys.stderr)
+        print(f"benches: {absent}", file=sys.stderr)
         return 69
     if options.link and not options.throttled:
         return _throttled(options.link, argv)
     try:
         import torch
     except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        print(f"benches: PyTorch is missing: {error}", file=sys.stderr)
         return 69
     if options.worker:
         return _train(options, models[0], sizes[0])
     # All processes inherit it.
-    first = bench_common.run_first()
+    first = common.run_first()
     rows = []
     for model in models:
         for size in sizes:
@@ -152,11 +153,11 @@ def _throttled(rate: str, argv: Sequence[str]) -> int:
         'tc qdisc add dev lo root tbf rate "$0" burst 256kb latency 100ms && exec "$@"'
     )
     command = ["unshare", "--net", "sh", "-c", script, rate]
-    command += [sys.executable, "-m", "lacuna.bench", "rates", "--throttled", *argv]
+    command += [sys.executable, "-m", "benches", "rates", "--throttled", *argv]
     try:
         return subprocess.run(command).returncode
     except OSError as error:
-        print(f"lacuna.bench: a link needs unshare (util-linux): {error}", file=sys.stderr)
+        print(f"benches: a link needs unshare (util-linux): {error}", file=sys.stderr)
         return 69
 
 
@@ -198,22 +199,19 @@ class Pair:
 def _measure(
     options: argparse.Namespace, under: list[str], model: str, size: int, folder: Path
 ) -> list[dict[str, Any]]:
-    argv = [sys.executable, "-m", "lacuna.bench", "rates", "--models", model, "--sizes", str(size)]
+    argv = [sys.executable, "-m", "benches", "rates", "--models", model, "--sizes", str(size)]
     if options.set_to_none is not None:
         argv.append("--set-to-none" if options.set_to_none else "--no-set-to-none")
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
     pairs = {name: Pair(folder / name) for name in ("ddp", *under)}
 
     def env(name: str) -> dict[str, str]:
-        own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-        return {**own, "LACUNA_RATES": str(pairs[name].path)}
+        return common.environment(LACUNA_RATES=str(pairs[name].path))
 
     with ExitStack() as stack:
         for name in sorted({"ddp", "ddp-views"} & set(pairs)):
             stack.enter_context(_processes([*argv, "--worker", name], env(name), pairs[name]))
         if "torchft" in pairs:
-            server = bench_torchft.lighthouse()
+            server = torchft.lighthouse()
             stack.callback(server.shutdown)
             own = {**env("torchft"), "TORCHFT_LIGHTHOUSE": server.address()}
             worker = [*argv, "--worker", "torchft"]
@@ -248,7 +246,7 @@ def _measure(
 @contextmanager
 def _processes(argv: list[str], env: dict[str, str], pair: Pair) -> Iterator[None]:
     """Both processes of a pair, which end by themselves once it is closed."""
-    _store, ranks = bench_common.ranks(PAIR)
+    _store, ranks = common.ranks(PAIR)
     processes = [subprocess.Popen(argv, env={**os.environ, **env, **rank}) for rank in ranks]
     try:
         yield
@@ -333,7 +331,7 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
     import torch
     from torch import nn
 
-    from .run import elastic
+    from lacuna.run import elastic
 
     # Under Lacuna a rank comes with the first run: the node's number and the worker's are fixed.
     place = sum(int(os.environ.get(key, "0").lstrip("n")) for key in PLACE[options.worker])
@@ -376,7 +374,7 @@ def _train(options: argparse.Namespace, model: str, size: int) -> int:
         store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         place = {"rank": 0, "world_size": 1, "store_addr": "127.0.0.1", "store_port": store.port}
         limit = timedelta(seconds=TIMEOUT)
-        manager, optimizer = bench_torchft.managed(net, optimizer, f"r{rank}", limit, **place)
+        manager, optimizer = torchft.managed(net, optimizer, f"r{rank}", limit, **place)
         wrapped = DistributedDataParallel(manager, net)
     else:
         torch.distributed.init_process_group("gloo")

@@ -1,4 +1,4 @@
-"""The programs whose steps :mod:`lacuna.bench_stalls_cost` compares: with readings and without.
+"""The programs whose steps :mod:`benches.stalls_cost` compares: with readings and without.
 
 ``package`` trains under :func:`lacuna.elastic`, ``unchanged`` is a plain program with
 DistributedDataParallel, in front of which ``lacuna stalls`` may have put its wrappers. Both train
@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any, Callable, Iterator
 
-from .bench_common import run_first
+from .common import run_first
 from .rates import BATCH, FEATURES, PAIR, WIDTHS
 
 #: Whose steps are compared.
@@ -63,8 +63,8 @@ def train(kind: str) -> int:
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
 
-    from .moments import Moments
-    from .run import elastic
+    from lacuna.moments import Moments
+    from lacuna.run import elastic
 
     run_first()
     counter = Counter()

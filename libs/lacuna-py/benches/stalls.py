@@ -1,4 +1,4 @@
-"""Injects stalls into training and shows which are found: ``python3 -m lacuna.bench stalls``.
+"""Injects stalls into training and shows which are found: ``python3 -m benches stalls``.
 
 Members train on this machine with an emulated device: it sleeps in the forward and in the backward
 pass, which needs no processor. Samples are prepared and fetched for a set time, a member's device
@@ -25,19 +25,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-from . import bench_common
-from . import bench_stalls_cost as cost
-from . import bench_stalls_counted as counted
-from . import bench_stalls_run as run
-from .bench_stalls_run import Config
+from . import common
+from . import stalls_cost as cost
+from . import stalls_counted as counted
+from . import stalls_run as run
+from .stalls_run import Config
 
 EPILOG = """examples:
-  python3 -m lacuna.bench stalls                        all cases at 2 members
-  python3 -m lacuna.bench stalls --rounds 3 --json      medians of three runs of each
-  python3 -m lacuna.bench stalls --nodes 4 --cases nothing,slow-link
-  python3 -m lacuna.bench stalls --predict              sizes, links and workers not tried
-  python3 -m lacuna.bench stalls --split                preparing apart from fetching
-  python3 -m lacuna.bench stalls --cost --rounds 60     what the readings themselves take
+  python3 -m benches stalls                        all cases at 2 members
+  python3 -m benches stalls --rounds 3 --json      medians of three runs of each
+  python3 -m benches stalls --nodes 4 --cases nothing,slow-link
+  python3 -m benches stalls --predict              sizes, links and workers not tried
+  python3 -m benches stalls --split                preparing apart from fetching
+  python3 -m benches stalls --cost --rounds 60     what the readings themselves take
 
 Throttled links need root, iproute2 and util-linux. Without them, cases with a slow link are left
 out.
@@ -68,7 +68,7 @@ CASES = {
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench stalls",
+        prog="python3 -m benches stalls",
         description="Injects stalls into training, and shows which are found.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -99,14 +99,14 @@ def main(argv: Sequence[str]) -> int:
     options = arguments().parse_args(argv)
     others = [options.predict, options.split, options.cost is not None]
     if any(others) and (sum(others) > 1 or options.cases or options.nodes):
-        print("lacuna.bench: --predict, --split and --cost go without each other, --nodes, --cases")
+        print("benches: --predict, --split and --cost go without each other, --nodes, --cases")
         return 64
     cases = list(CASES) if options.cases is None else options.cases.split(",")
     nodes: int = 2 if options.nodes is None else options.nodes
     if set(cases) - set(CASES) or nodes < 2 or options.rounds < 1:
-        print(f"lacuna.bench: cases are {', '.join(CASES)}; nodes >= 2, rounds >= 1")
+        print(f"benches: cases are {', '.join(CASES)}; nodes >= 2, rounds >= 1")
         return 64
-    host = bench_common.host()
+    host = common.host()
     if host is None:
         return 69
     if options.worker:
@@ -120,10 +120,10 @@ def main(argv: Sequence[str]) -> int:
         return _show(options, cost.measure(max(options.rounds, 5), kinds), _print_cost)
     tool = options.tool or built_tool()
     if tool is None:
-        print("lacuna.bench: libs/stalls is not here: --tool PROGRAM", file=sys.stderr)
+        print("benches: libs/stalls is not here: --tool PROGRAM", file=sys.stderr)
         return 69
     if not options.apart and run.can_throttle():
-        command = ["unshare", "--net", sys.executable, "-m", "lacuna.bench", "stalls", "--apart"]
+        command = ["unshare", "--net", sys.executable, "-m", "benches", "stalls", "--apart"]
         return subprocess.run([*command, "--tool", tool, *argv]).returncode
     burn = (os.cpu_count() or 1) >= 2 * nodes if options.burn is None else options.burn
     found: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Measures loading by worker processes against PyTorch's own: ``python3 -m lacuna.bench data``.
+"""Measures loading by worker processes against PyTorch's own: ``python3 -m benches data``.
 
 The same model trains on the same data with the same loader: with DistributedDataParallel and a
 DistributedSampler, and with ``run.steps(loader)``. Rounds alternate. A sample takes a fixed time,
@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-from . import bench_common
+from . import common
 
 EPILOG = """examples:
-  python3 -m lacuna.bench data                         items of 5 ms, 4 workers, 5 rounds
-  python3 -m lacuna.bench data --item 0 --workers 1    the cost of the loaders themselves
-  python3 -m lacuna.bench data --rounds 9 --json
-  python3 -m lacuna.bench data --kinds ddp,timed --item 0.0005       what `lacuna stalls` costs
+  python3 -m benches data                         items of 5 ms, 4 workers, 5 rounds
+  python3 -m benches data --item 0 --workers 1    the cost of the loaders themselves
+  python3 -m benches data --rounds 9 --json
+  python3 -m benches data --kinds ddp,timed --item 0.0005       what `lacuna stalls` costs
 """
 
 #: Steps at the beginning that do not count.
@@ -43,7 +43,7 @@ NORMAL = 1.96
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     what = "Measures loading by workers, against DistributedDataParallel."
-    parser = bench_common.of_members(bench_common.parser("data", what, EPILOG))
+    parser = common.of_members(common.parser("data", what, EPILOG))
     parser.add_argument("--item", type=float, default=0.005, help="seconds of a sample")
     parser.add_argument("--workers", type=int, default=4, help="of each member's loader")
     parser.add_argument("--batch", type=int, default=96, help="samples of a step, of all members")
@@ -59,12 +59,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     options = arguments().parse_args(argv)
     kinds = options.kinds.split(",")
     if set(kinds) - set(KINDS) or "ddp" not in kinds:
-        print(f"lacuna.bench: kinds are {', '.join(KINDS)}; ddp is always one of them")
+        print(f"benches: kinds are {', '.join(KINDS)}; ddp is always one of them")
         return 64
     if min(options.nodes, options.rounds, options.steps) < 1 or options.batch % options.nodes:
-        print("lacuna.bench: nodes, rounds, steps >= 1; batch is a multiple of nodes")
+        print("benches: nodes, rounds, steps >= 1; batch is a multiple of nodes")
         return 64
-    host = bench_common.host()
+    host = common.host()
     if host is None:
         return 69
     if options.worker:
@@ -128,13 +128,13 @@ def _round(kind: str, options: argparse.Namespace, folder: Path) -> float:
     """The mean time of a step, in seconds."""
     names = ("item", "workers", "nodes", "batch", "steps", "hidden")
     settings = [text for name in names for text in (f"--{name}", str(getattr(options, name)))]
-    argv = [sys.executable, "-m", "lacuna.bench", "data", "--worker", kind, *settings]
-    env = bench_common.environment(LACUNA_BENCH_INTO=str(folder))
+    argv = [sys.executable, "-m", "benches", "data", "--worker", kind, *settings]
+    env = common.environment(LACUNA_BENCH_INTO=str(folder))
     if kind == "lacuna":
-        bench_common.train(argv, folder, env, options.nodes, 600.0)
+        common.train(argv, folder, env, options.nodes, 600.0)
     else:
         if kind == "timed":
-            from . import outside
+            from lacuna import outside
 
             front = folder / "front"
             outside.folder(front)
@@ -146,7 +146,7 @@ def _round(kind: str, options: argparse.Namespace, folder: Path) -> float:
 
 
 def _by_ddp(argv: list[str], env: dict[str, str], nodes: int) -> None:
-    _store, ranks = bench_common.ranks(nodes)
+    _store, ranks = common.ranks(nodes)
     programs = [subprocess.Popen(argv, env={**os.environ, **env, **rank}) for rank in ranks]
     try:
         codes = [program.wait(600.0) for program in programs]
@@ -200,7 +200,7 @@ def _train(options: argparse.Namespace) -> int:
             optimizer.step()
             times.append(time.monotonic())
     else:
-        from .run import elastic
+        from lacuna.run import elastic
 
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
         loader = DataLoader(data, shuffle=True, num_workers=options.workers)

@@ -1,6 +1,6 @@
-"""Judges recommendations by runs of every candidate: ``python3 -m lacuna.bench choices``.
+"""Judges recommendations by runs of every candidate: ``python3 -m benches choices``.
 
-Each workload is a program of :mod:`lacuna.bench_stalls_run` with its own times of preparing,
+Each workload is a program of :mod:`benches.stalls_run` with its own times of preparing,
 fetching, computing and sending. Two nodes are traced, and one node beside, which tells what part of
 a step follows the samples (``--one-run``: without). All others are held out: each is trained for
 as many steps, and its mean step is the truth. Then prices and time budgets are drawn,
@@ -22,15 +22,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Sequence
 
-from . import bench_common
-from . import bench_stalls_run as run
-from .bench_stalls import built_tool
-from .bench_stalls_run import Config
+from . import common
+from . import stalls_run as run
+from .stalls import built_tool
+from .stalls_run import Config
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench choices                          six workloads, twenty choices each
-  python3 -m lacuna.bench choices --runs runs.jsonl        keeps runs, and goes on where it ended
-  python3 -m lacuna.bench choices --runs runs.jsonl --only 0      measures one workload, no choices
+  python3 -m benches choices                          six workloads, twenty choices each
+  python3 -m benches choices --runs runs.jsonl        keeps runs, and goes on where it ended
+  python3 -m benches choices --runs runs.jsonl --only 0      measures one workload, no choices
 
 It needs root, iproute2 and util-linux for throttled links; the devices are emulated by sleeping.
 """
@@ -146,7 +146,7 @@ def _alike(workload: Workload) -> list[list[Config]]:
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
-    parser = bench_common.parser(
+    parser = common.parser(
         "choices", "Judges recommendations by runs of every candidate.", EXAMPLES
     )
     parser.add_argument("--workloads", type=int, default=6, help="default: %(default)s")
@@ -163,18 +163,18 @@ def main(argv: Sequence[str]) -> int:
     """Prints the table; 64 for wrong arguments, 69 if something is missing."""
     options = arguments().parse_args(argv)
     if options.workloads < 1 or options.choices < 1:
-        print("lacuna.bench: workloads and choices >= 1")
+        print("benches: workloads and choices >= 1")
         return 64
-    host = bench_common.host()
+    host = common.host()
     tool = options.tool or built_tool()
     if host is None or tool is None or not run.can_throttle():
-        print("lacuna.bench: needs PyTorch, libs/stalls, root, ip, tc, unshare", file=sys.stderr)
+        print("benches: needs PyTorch, libs/stalls, root, ip, tc, unshare", file=sys.stderr)
         return 69
     if not options.apart:
-        command = ["unshare", "--net", sys.executable, "-m", "lacuna.bench", "choices", "--apart"]
+        command = ["unshare", "--net", sys.executable, "-m", "benches", "choices", "--apart"]
         return subprocess.run([*command, "--tool", tool, *argv]).returncode
     # Members inherit it, and begin sooner on a busy machine.
-    bench_common.run_first()
+    common.run_first()
     with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
         runs = Runs(options.runs or Path(folder) / "runs.jsonl")
         numbers = range(options.workloads) if options.only is None else [options.only]
@@ -267,9 +267,7 @@ def _summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "misses_percent": 100.0 * sum(row["late"] for row in rows) / len(rows),
         "mean_regret_percent": 100.0
         * statistics.mean([row["regret"] for row in rows if not row["late"]] or [0.0]),
-        "step_off_percent": [
-            100.0 * errors[int(part * len(errors))] for part in (0.5, 0.9)
-        ],
+        "step_off_percent": [100.0 * errors[int(part * len(errors))] for part in (0.5, 0.9)],
         "far_by_margin": sum(not row["late"] and row["within_margin"] for row in far),
         "far": len(far),
     }
@@ -280,8 +278,7 @@ def _words(found: dict[str, Any]) -> str:
     lines = [
         f"workload {row['workload']}: {_named(row['chosen'])}, cheapest {_named(row['cheapest'])}, "
         f"regret {100.0 * row['regret']:.1f} %, predicted {100.0 * row['off']:+.1f} % and "
-        f"{100.0 * row['off_cheapest']:+.1f} % off"
-        + (", late" if row["late"] else "")
+        f"{100.0 * row['off_cheapest']:+.1f} % off" + (", late" if row["late"] else "")
         for row in found["rows"]
         if row["late"] or row["regret"] > 0.05
     ]

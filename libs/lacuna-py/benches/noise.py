@@ -1,6 +1,6 @@
-"""Measures what the noise scale costs and how right it is: ``python3 -m lacuna.bench noise``.
+"""Measures what the noise scale costs and how right it is: ``python3 -m benches noise``.
 
-Members train a model of :mod:`lacuna.rates` over loopback, the fastest link there is. Blocks of
+Members train a model of :mod:`benches.rates` over loopback, the fastest link there is. Blocks of
 steps with and without the measurement take turns within one run. Two figures say what it costs:
 the time inside the added code, and the difference of the blocks with its 95 % interval. Both count
 processor time, since other programs share the machine; a step's time beside them is that of the
@@ -20,12 +20,12 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Sequence
 
-from . import bench_common
+from . import common
 
 EPILOG = """examples:
-  python3 -m lacuna.bench noise                      two members, two models, and the draws
-  python3 -m lacuna.bench noise --sizes 1,10 --blocks 20      as in BENCHMARKS.md, for an idle machine
-  python3 -m lacuna.bench noise --models transformer --nodes 4 --json
+  python3 -m benches noise                      two members, two models, and the draws
+  python3 -m benches noise --sizes 1,10 --blocks 20      as in BENCHMARKS.md, for an idle machine
+  python3 -m benches noise --models transformer --nodes 4 --json
 """
 
 #: Models, by name and millions of parameters, and samples of a member in a step.
@@ -43,7 +43,7 @@ NORMAL = 1.96
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     what = "Measures the cost and the errors of the gradient's noise scale."
-    parser = bench_common.of_members(bench_common.parser("noise", what, EPILOG))
+    parser = common.of_members(common.parser("noise", what, EPILOG))
     parser.add_argument("--models", help="mlp, transformer (default: both)")
     parser.add_argument("--sizes", default="1", help="million parameters: 1,10 (default: 1)")
     parser.add_argument(
@@ -60,9 +60,9 @@ def main(argv: Sequence[str]) -> int:
     sizes = options.sizes.split(",")
     chosen = [one for one in MODELS if one[0] in names and str(one[1]) in sizes]
     if options.nodes < 2 or options.blocks < 2 or not chosen:
-        print("lacuna.bench: nodes and blocks >= 2; models mlp (1) and transformer (1, 10)")
+        print("benches: nodes and blocks >= 2; models mlp (1) and transformer (1, 10)")
         return 64
-    host = bench_common.host()
+    host = common.host()
     if host is None:
         return 69
     if options.worker:
@@ -80,13 +80,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _measured(options: argparse.Namespace, name: str, size: int) -> dict[str, Any]:
-    argv = [sys.executable, "-m", "lacuna.bench", "noise", "--worker", f"{name}:{size}"]
+    argv = [sys.executable, "-m", "benches", "noise", "--worker", f"{name}:{size}"]
     argv += ["--nodes", str(options.nodes), "--blocks", str(options.blocks)]
     argv += ["--adam"] if options.adam else []
     with tempfile.TemporaryDirectory(prefix="lacuna-noise-") as folder:
         into = Path(folder) / "result.json"
-        env = bench_common.environment(LACUNA_NOISE=str(into))
-        bench_common.train(argv, Path(folder), env, options.nodes, 900.0)
+        env = common.environment(LACUNA_NOISE=str(into))
+        common.train(argv, Path(folder), env, options.nodes, 900.0)
         found: dict[str, Any] = json.loads(into.read_text())
     return {"model": name, "million_parameters": size, **found}
 
@@ -116,7 +116,7 @@ def _drawn(shares: tuple[int, ...]) -> dict[str, Any]:
     """Means over draws of 50 numbers, in units of the truth."""
     import torch
 
-    from .noise import Sample
+    from lacuna.noise import Sample
 
     dice = torch.Generator().manual_seed(1)
     true = torch.randn(50, generator=dice, dtype=torch.float64)
@@ -175,9 +175,10 @@ def _train(options: argparse.Namespace, name: str, size: int) -> int:
     import torch
     from torch import nn
 
-    from . import learning, norms
+    from lacuna import learning, norms
+    from lacuna.run import elastic
+
     from .rates import _build
-    from .run import elastic
 
     torch.set_num_threads(1)
     watch = _Watch()
@@ -218,7 +219,7 @@ def _train(options: argparse.Namespace, name: str, size: int) -> int:
 
 
 def _summary(rows: list[tuple[float, float, float]], found: Any) -> dict[str, Any]:
-    from .learning import FIRST
+    from lacuna.learning import FIRST
 
     # The first pair of blocks warms up.
     rows = rows[FIRST + 2 * BLOCK :]

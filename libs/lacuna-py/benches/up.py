@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Iterator, Optional
+from typing import Callable, Optional
 
 
 def until(ready: Callable[[], bool], limit: float, what: str, every: float = 0.1) -> None:
@@ -34,13 +34,13 @@ class Up:
 
     @staticmethod
     def program(given: Optional[str]) -> Optional[str]:
-        """The path of the program: as given, else of target/release, else of PATH; None, and words to
-        standard error, without one."""
+        """The path of the program: as given, else of target/release, else of PATH; None, and words
+        to standard error, without one."""
         built = (p / "target" / "release" / "lacuna" for p in Path(__file__).resolve().parents)
         known = next((str(path) for path in built if path.exists()), None)
         found = given or known or shutil.which("lacuna")
         if found is None:
-            print("lacuna.bench: lacuna is not here: --lacuna PROGRAM", file=sys.stderr)
+            print("benches: lacuna is not here: --lacuna PROGRAM", file=sys.stderr)
             return None
         return str(Path(found).absolute())
 

@@ -1,4 +1,4 @@
-"""Measures remote loaders against the stall model: ``python3 -m lacuna.bench loaders``.
+"""Measures remote loaders against the stall model: ``python3 -m benches loaders``.
 
 One member trains, with its own workers and 0, 1, 2 and 4 loaders beside. A sample takes a fixed
 time, in which its reader sleeps, so that loading is the limit and not the cores of this machine.
@@ -24,13 +24,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
-from .bench_stalls import built_tool
-from .loopback import Loopback
+from lacuna.loopback import Loopback
+
+from . import common
+from .stalls import built_tool
 
 EPILOG = """examples:
-  python3 -m lacuna.bench loaders                        0, 1, 2 and 4 loaders, one worker beside
-  python3 -m lacuna.bench loaders --workers 0            the program itself reads, or loaders do
-  python3 -m lacuna.bench loaders --counts 0,3 --rounds 5 --json
+  python3 -m benches loaders                        0, 1, 2 and 4 loaders, one worker beside
+  python3 -m benches loaders --workers 0            the program itself reads, or loaders do
+  python3 -m benches loaders --counts 0,3 --rounds 5 --json
 """
 
 #: Steps with all loaders that do not count.
@@ -40,7 +42,7 @@ WARM = 12
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench loaders",
+        prog="python3 -m benches loaders",
         description="Measures loaders on other nodes, against the prediction without them.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -64,18 +66,18 @@ def main(argv: Sequence[str]) -> int:
     options = arguments().parse_args(argv)
     counts = [int(text) for text in options.counts.split(",") if text.isdecimal()]
     if 0 not in counts or min(options.rounds, options.steps, options.batch) < 1:
-        print("lacuna.bench: counts contain 0; rounds, steps, batch >= 1", file=sys.stderr)
+        print("benches: counts contain 0; rounds, steps, batch >= 1", file=sys.stderr)
         return 64
     try:
         import torch
     except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        print(f"benches: PyTorch is missing: {error}", file=sys.stderr)
         return 69
     if options.train is not None:
         return _train(options)
     tool = options.tool or built_tool()
     if tool is None:
-        print("lacuna.bench: libs/stalls is not here: --tool PROGRAM", file=sys.stderr)
+        print("benches: libs/stalls is not here: --tool PROGRAM", file=sys.stderr)
         return 69
     runs: dict[int, list[dict[str, Any]]] = {count: [] for count in counts}
     for _ in range(options.rounds):
@@ -131,8 +133,9 @@ def _print(result: dict[str, Any]) -> None:
         )
     for one in result["killed"]:
         print(
-            f"one of two loaders killed in mid-epoch: {one['samples']} samples, {one['lost']} lost, "
-            f"{one['twice']} twice; longest step {1e3 * one['longest_s']:.0f} ms, before "
+            f"one of two loaders killed in mid-epoch: {one['samples']} samples, "
+            f"{one['lost']} lost, {one['twice']} twice; "
+            f"longest step {1e3 * one['longest_s']:.0f} ms, before "
             f"{1e3 * one['before_s']:.0f} ms, after {1e3 * one['after_s']:.0f} ms"
         )
 
@@ -158,12 +161,10 @@ def _training(options: argparse.Namespace, loaders: int, epoch: int) -> Iterator
         folder = Path(name)
         names = ("item", "device", "batch", "workers", "steps")
         settings = [text for one in names for text in (f"--{one}", str(getattr(options, one)))]
-        argv = [sys.executable, "-m", "lacuna.bench", "loaders", "--train", str(loaders)]
+        argv = [sys.executable, "-m", "benches", "loaders", "--train", str(loaders)]
         argv += [*settings, "--epoch", str(epoch)]
-        source = str(Path(__file__).resolve().parent.parent)
-        path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
         join = str(folder / "loaders.json")
-        env = {"PYTHONPATH": path, "LACUNA_LOADERS": join, "LACUNA_BENCH_INTO": name}
+        env = {"PYTHONPATH": common.searched(), "LACUNA_LOADERS": join, "LACUNA_BENCH_INTO": name}
         command = [sys.executable, "-m", "lacuna.loader", "--join", join, "--processes", "1", "--"]
         processes = []
         with open(folder / "loaders.out", "ab") as output:
@@ -262,13 +263,15 @@ def _train(options: argparse.Namespace) -> int:
     from torch import nn
     from torch.utils.data import DataLoader
 
-    from .run import elastic
+    from lacuna.run import elastic
 
     model = nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     length = options.batch * (options.epoch or 100_000)
     loader: Any = DataLoader(
-        _Items(length, options.item), shuffle=True, num_workers=options.workers  # type: ignore
+        _Items(length, options.item),
+        shuffle=True,
+        num_workers=options.workers,  # type: ignore
     )
     into = Path(os.environ["LACUNA_BENCH_INTO"])
     with elastic(model, optimizer, batch=options.batch, seed=1) as run:

@@ -1,4 +1,4 @@
-"""Measures what a change of members costs: ``python3 -m lacuna.bench``.
+"""Measures what a change of members costs: ``python3 -m benches``.
 
 A small model is trained by real processes on this machine, with a real store and real gloo
 groups; :mod:`lacuna.loopback` takes the place of agents and control. The stall is the longest time
@@ -22,31 +22,32 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional, Sequence
 
-from . import bench_log, bench_torchft, bench_torchrun
-from .bench_log import summary
-from .bench_torchft import Torchfts
-from .bench_torchrun import Torchruns
-from .loopback import HANG_AFTER, Loopback
+from lacuna.loopback import HANG_AFTER, Loopback
+
+from . import common, torchft, torchrun
+from .log import Log, show, summary
+from .torchft import Torchfts
+from .torchrun import Torchruns
 
 EPILOG = """examples:
-  python3 -m lacuna.bench                          all kinds of change, ten times each
-  python3 -m lacuna.bench --kinds join,sigkill --times 20 --json
-  python3 -m lacuna.bench --nodes 6 --hidden 2048  more members, a larger model
-  python3 -m lacuna.bench --workers 2              two workers a node, which come and go together
-  python3 -m lacuna.bench --workers 1,2,4 --under lacuna,torchrun --device 0.05
+  python3 -m benches                          all kinds of change, ten times each
+  python3 -m benches --kinds join,sigkill --times 20 --json
+  python3 -m benches --nodes 6 --hidden 2048  more members, a larger model
+  python3 -m benches --workers 2              two workers a node, which come and go together
+  python3 -m benches --workers 1,2,4 --under lacuna,torchrun --device 0.05
                                                    beside torchrun, with 50 ms of emulated device
-  python3 -m lacuna.bench --under lacuna,torchft   beside torchft (newer_torch.py FOLDER torchft)
-  python3 -m lacuna.bench choices                  recommendations beside runs of all candidates
-  python3 -m lacuna.bench data --help              loading by workers, against DDP
-  python3 -m lacuna.bench ends                     50 short trainers, each trained once
-  python3 -m lacuna.bench goodput                  two trainings, planned by what they learn
-  python3 -m lacuna.bench guards                   the cost of finding wrong use of a loop
-  python3 -m lacuna.bench loaders                  loaders on other nodes, and their prediction
-  python3 -m lacuna.bench noise                    cost and errors of the noise scale
-  python3 -m lacuna.bench rates                    the rate beside plain DDP; rates --help
-  python3 -m lacuna.bench stalls                   injected stalls, and those that are found
-  python3 -m lacuna.bench sweep                    equal short trials, beside another release
-  python3 -m lacuna.bench two_stage                tables and dense part apart, beside the plan
+  python3 -m benches --under lacuna,torchft   beside torchft (newer_torch.py FOLDER torchft)
+  python3 -m benches choices                  recommendations beside runs of all candidates
+  python3 -m benches data --help              loading by workers, against DDP
+  python3 -m benches ends                     50 short trainers, each trained once
+  python3 -m benches goodput                  two trainings, planned by what they learn
+  python3 -m benches guards                   the cost of finding wrong use of a loop
+  python3 -m benches loaders                  loaders on other nodes, and their prediction
+  python3 -m benches noise                    cost and errors of the noise scale
+  python3 -m benches rates                    the rate beside plain DDP; rates --help
+  python3 -m benches stalls                   injected stalls, and those that are found
+  python3 -m benches sweep                    equal short trials, beside another release
+  python3 -m benches two_stage                tables and dense part apart, beside the plan
 """
 
 #: Samples of an epoch, at most.
@@ -60,19 +61,15 @@ KINDS = {
     "worker": "one worker of a node is killed, the agent ends the others",
     "sigstop": "the program of a node is paused, the group breaks after {timeout:g} s",
 }
-#: Measurements with a command line of their own, and their modules. Some need PyTorch to be read.
-OTHERS = {
-    name: f"bench_{name}"
-    for name in "choices data ends goodput guards loaders noise stalls sweep two_stage".split()
-}
-OTHERS["rates"] = "rates"
-UNDER = {"lacuna": KINDS, "torchrun": bench_torchrun.KINDS, "torchft": bench_torchft.KINDS}
+#: Measurements with a command line of their own. Some modules need PyTorch to be read.
+OTHERS = "choices data ends goodput guards loaders noise rates stalls sweep two_stage".split()
+UNDER = {"lacuna": KINDS, "torchrun": torchrun.KINDS, "torchft": torchft.KINDS}
 
 
 def arguments() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.bench",
+        prog="python3 -m benches",
         description="Measures the stall of training when its members change.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -105,11 +102,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     argv = list(sys.argv[1:] if argv is None else argv)
     if argv and argv[0] in OTHERS:
         try:
-            other = import_module(f".{OTHERS[argv[0]]}", __package__)
+            other = import_module(f".{argv[0]}", __package__)
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
-            print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+            print(f"benches: PyTorch is missing: {error}", file=sys.stderr)
             return 69
         code: int = other.main(argv[1:])
         return code
@@ -117,20 +114,20 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     under, counts = options.under.split(","), options.workers.split(",")
     kinds = list(KINDS) if options.kinds is None else options.kinds.split(",")
     if set(under) - set(UNDER) or set(kinds) - set(KINDS):
-        print(f"lacuna.bench: kinds are {', '.join(KINDS)}, under what: {', '.join(UNDER)}")
+        print(f"benches: kinds are {', '.join(KINDS)}, under what: {', '.join(UNDER)}")
         return 64
     numbered = all(count.isdecimal() and int(count) > 0 for count in counts)
     if not numbered or options.nodes < 2 or options.times < 1 or options.batch > SAMPLES:
-        print(f"lacuna.bench: nodes >= 2, times and workers >= 1, batch <= {SAMPLES}")
+        print(f"benches: nodes >= 2, times and workers >= 1, batch <= {SAMPLES}")
         return 64
     try:
         import torch
     except ImportError as error:
-        print(f"lacuna.bench: PyTorch is missing: {error}", file=sys.stderr)
+        print(f"benches: PyTorch is missing: {error}", file=sys.stderr)
         return 69
-    absent = bench_torchft.missing() if "torchft" in under else None
+    absent = torchft.missing() if "torchft" in under else None
     if absent is not None:
-        print(f"lacuna.bench: {absent}", file=sys.stderr)
+        print(f"benches: {absent}", file=sys.stderr)
         return 69
     if options.train:
         return _train(options)
@@ -147,18 +144,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     words = []
     if not options.json:
         print(", ".join(f"{key} {value}" for key, value in host.items()))
-        bench_log.show(None)
+        show(None)
     for one in under:
         known = [kind for kind in kinds if kind in UNDER[one]]
         words += [f"{one}, {kind}: {UNDER[one][kind]}" for kind in known]
         for workers in map(int, counts):
             measure = _measure if one == "lacuna" else _measure_others
             with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-                log = bench_log.Log(Path(folder))
+                log = Log(Path(folder))
                 for row in measure(options, one, workers, known, Path(folder), log):
                     rows.append({"under": one, "workers": workers, **row})
                     if not options.json:
-                        bench_log.show(rows[-1])
+                        show(rows[-1])
                 samples = log.samples()
             if samples is not None:
                 rows[-1]["samples"] = samples
@@ -178,13 +175,11 @@ def _measure(
     workers: int,
     kinds: list[str],
     folder: Path,
-    log: bench_log.Log,
+    log: Log,
 ) -> Iterator[dict[str, Any]]:
     argv = [sys.executable, "-m", *_module(options, under)]
-    env = _environment(folder)
-    with Loopback(
-        argv, folder, env=env, hang_after=options.hang_after, workers=workers
-    ) as cluster:
+    env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": common.searched()}
+    with Loopback(argv, folder, env=env, hang_after=options.hang_after, workers=workers) as cluster:
         count = options.nodes
         names = [f"n{i:04d}" for i in range(count)]
         for name in names:
@@ -226,9 +221,9 @@ def _measure_others(
     workers: int,
     kinds: list[str],
     folder: Path,
-    log: bench_log.Log,
+    log: Log,
 ) -> Iterator[dict[str, Any]]:
-    env = _environment(folder)
+    env = {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": common.searched()}
 
     def settle(members: int, since: float) -> None:
         end = time.monotonic() + 300.0
@@ -263,15 +258,9 @@ def _measure_others(
 
 def _module(options: argparse.Namespace, under: str) -> list[str]:
     """The program of each member, as arguments of ``python3 -m``."""
-    module = ["lacuna.bench", "--train", "--under", under, "--hidden", str(options.hidden)]
+    module = ["benches", "--train", "--under", under, "--hidden", str(options.hidden)]
     module += ["--device", str(options.device)]
     return [*module, "--batch", str(options.batch), "--timeout", str(options.timeout)]
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    source = str(Path(__file__).resolve().parent.parent)
-    path = os.pathsep.join(p for p in (source, os.environ.get("PYTHONPATH")) if p)
-    return {"LACUNA_STEP_LOG": str(folder), "PYTHONPATH": path}
 
 
 def _change(cluster: Loopback, kind: str, victim: str) -> None:
@@ -300,9 +289,7 @@ def _settle(cluster: Loopback, steps: int = 15) -> None:
     cluster.wait_step(cluster.progress[-1]["step"] + steps)
 
 
-def _trial(
-    cluster: Loopback, log: bench_log.Log, change: Callable[[], None]
-) -> dict[str, Any]:
+def _trial(cluster: Loopback, log: Log, change: Callable[[], None]) -> dict[str, Any]:
     run = cluster.run
     began = time.time()
     change()
@@ -329,12 +316,12 @@ def _train(options: argparse.Namespace) -> int:
     """The program on each node."""
     import torch
 
-    from .run import elastic
+    from lacuna.run import elastic
 
     logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s")
     model, adam, x, y = _work(options)
     if options.under == "torchft":
-        bench_torchft.train(options, model, adam, x, y)
+        torchft.train(options, model, adam, x, y)
     # A step adds one to the number of each of its samples: its gradient is -1 / batch.
     used = torch.nn.Parameter(torch.zeros(len(x)))
     model.register_parameter("used", used)

@@ -1,4 +1,4 @@
-"""The same changes of members under torchrun alone, for :mod:`lacuna.bench`.
+"""The same changes of members under torchrun alone, for :mod:`benches`.
 
 One torchrun a pretended node, with the settings that proved fastest: a store outside of the nodes,
 and short waits. At a change torchrun ends all workers and starts all again, from a checkpoint.

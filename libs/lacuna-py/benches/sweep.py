@@ -1,9 +1,9 @@
-"""Equal short trials on few nodes, as a sweep has them: ``python3 -m lacuna.bench sweep``.
+"""Equal short trials on few nodes, as a sweep has them: ``python3 -m benches sweep``.
 
 Each trial is a real trainer under the services of ``lacuna up``, without a curve and without a
 checkpoint. The table has the wall time from the submission to the last end, the starts of programs,
-those beyond one for each trial, the plans that took a trial's nodes, and the trials that began before
-one submitted earlier. Releases take turns, with the same trials.
+those beyond one for each trial, the plans that took a trial's nodes, and the trials that began
+before one submitted earlier. Releases take turns, with the same trials.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
-from . import bench_common, bench_ends
-from .bench_up import Up
+from . import common, ends
+from .up import Up
 
 EXAMPLES = """examples:
-  python3 -m lacuna.bench sweep                             20 trials of one node on two nodes
-  python3 -m lacuna.bench sweep --least 2 --most 2          each needs both nodes
-  python3 -m lacuna.bench sweep --lacuna OLD/target/release/lacuna --client OLD/libs/lacuna-py/src \\
+  python3 -m benches sweep                             20 trials of one node on two nodes
+  python3 -m benches sweep --least 2 --most 2          each needs both nodes
+  python3 -m benches sweep --lacuna OLD/target/release/lacuna --client OLD/libs/lacuna-py/src \\
                                 --lacuna target/release/lacuna --client libs/lacuna-py/src
                                                             beside another release
 """
@@ -29,15 +29,15 @@ COLUMNS = ("wall_s", "done", "starts", "restarts", "failures", "displaced", "out
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints the table; 64 for wrong arguments, 69 if something is missing, 1 if a trial of the last
-    release was not done, or was trained more than once."""
-    parser = bench_common.parser("sweep", "Equal short trials on few nodes.", EXAMPLES)
+    """Prints the table; 64 for wrong arguments, 69 if something is missing, 1 if a trial of the
+    last release was not done, or was trained more than once."""
+    parser = common.parser("sweep", "Equal short trials on few nodes.", EXAMPLES)
     parser.add_argument("--trials", type=int, default=20, help="default: %(default)s")
     parser.add_argument("--nodes", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--least", type=int, default=1, help="nodes of a trial (%(default)s)")
     parser.add_argument("--most", type=int, default=1, help="default: %(default)s")
     parser.add_argument(
-        "--launcher", default="regroup", choices=bench_ends.LAUNCHERS, help="default: %(default)s"
+        "--launcher", default="regroup", choices=ends.LAUNCHERS, help="default: %(default)s"
     )
     parser.add_argument(
         "--limit", type=float, default=600.0, help="seconds of a release (%(default)g)"
@@ -51,14 +51,14 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     programs: list[Optional[str]] = options.lacuna or [None]
     clients: list[Optional[str]] = options.client or [None] * len(programs)
-    sizes = 1 <= options.least <= options.most <= min(options.nodes, bench_ends.MOST)
+    sizes = 1 <= options.least <= options.most <= min(options.nodes, ends.MOST)
     if not sizes or options.trials < 1 or len(clients) != len(programs):
         print(
-            f"lacuna.bench: 1 <= least <= most <= nodes and {bench_ends.MOST}; trials >= 1; one "
+            f"benches: 1 <= least <= most <= nodes and {ends.MOST}; trials >= 1; one "
             "--client for each --lacuna, or none"
         )
         return 64
-    host = bench_common.host()
+    host = common.host()
     found = [Up.program(given) for given in programs]
     if host is None or None in found:
         return 69
@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     for program, client in zip(found, clients):
         assert program is not None
         with tempfile.TemporaryDirectory(prefix="lacuna-bench-") as folder:
-            trials = bench_ends.trained(_cases(options), options, program, client, Path(folder))
+            trials = ends.trained(_cases(options), options, program, client, Path(folder))
         rows.append({"lacuna": program, **_figures(trials), "trials": trials})
         if not options.json:
             row = rows[-1]
@@ -87,7 +87,7 @@ def _cases(options: argparse.Namespace) -> list[dict[str, Any]]:
             "min": options.least,
             "max": options.most,
             "checkpoint": False,
-            "delays": [0.0] * bench_ends.MOST,
+            "delays": [0.0] * ends.MOST,
         }
         for number in range(options.trials)
     ]

@@ -1,4 +1,4 @@
-"""Common training loops, in plain PyTorch and with Lacuna: ``python3 -m lacuna.loops``.
+"""Common training loops, in plain PyTorch and with Lacuna: ``python3 -m benches.loops``.
 
 Each is run plain, on one member, and on two that are real processes with a real group. It must end
 with the same numbers, or be refused with an error that shows the line to write.
@@ -18,16 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Optional
 
-from .bench_common import environment
-from .bench_up import Up, until
-from .loopback import Loopback
+from lacuna.loopback import Loopback
+
+from .common import environment
+from .up import Up, until
 
 #: Differences up to this are those of the order of sums.
 RIGHT = 1e-6
 EXAMPLES = """examples:
-  python3 -m lacuna.loops                         all, on one member and on two
-  python3 -m lacuna.loops --members 1 clipping    one of them, on one
-  python3 -m lacuna.loops --up clipping           the two under the services of lacuna up
+  python3 -m benches.loops                         all, on one member and on two
+  python3 -m benches.loops --members 1 clipping    one of them, on one
+  python3 -m benches.loops --up clipping           the two under the services of lacuna up
 """
 #: Seconds after which the members of a loop have failed.
 LIMIT = 120.0
@@ -805,7 +806,7 @@ def ended(text: str, samples: int) -> Any:
 
 def on_two(name: str, folder: Path, env: dict[str, str]) -> list[Any]:
     """What each of two members ends with."""
-    argv = [sys.executable, "-m", "lacuna.loops", "--member", str(folder / "{}"), name]
+    argv = [sys.executable, "-m", "benches.loops", "--member", str(folder / "{}"), name]
     with Loopback(argv, folder, env=env) as cluster:
         for member in NODES:
             cluster.start(member)
@@ -827,7 +828,7 @@ def under_up(up: Up, name: str, folder: Path, env: dict[str, str]) -> list[Any]:
         "name": trainer,
         "launcher": "regroup",
         "program": sys.executable,
-        "arguments": ["-m", "lacuna.loops", "--member", str(folder / "{}"), name],
+        "arguments": ["-m", "benches.loops", "--member", str(folder / "{}"), name],
         "until": "exit",
         "min_nodes": 2,
         "max_nodes": 2,
@@ -914,7 +915,7 @@ def shown(found: dict[str, Any]) -> str:
 def main(argv: Optional[list[str]] = None) -> int:
     """The command; exit code 1 if a loop does not end as it must, 69 if lacuna is missing."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.loops",
+        prog="python3 -m benches.loops",
         description="Common training loops before and with Lacuna, and how they end.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
