@@ -58,7 +58,7 @@ const BUGS: [(&str, &str); 8] = [
 #[command(after_help = "\
 Examples:
   lacuna-lab reproduce stash
-  python3 -m lacuna.bench stalls --json > rows.json && lacuna-lab reproduce stash --measured rows.json
+  python3 -m benches stalls --json > rows.json && lacuna-lab reproduce stash --measured rows.json
   lacuna-lab reproduce stash --v100 4 --between 3 --json
 
 First the cases of injected stalls (PyTorch, gloo): what each cause truly costs, what one replayed
@@ -75,7 +75,7 @@ pub(crate) struct StashArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Cases of `python3 -m lacuna.bench stalls --json` in place of the recorded ones
+    /// Cases of `python3 -m benches stalls --json` in place of the recorded ones
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
     #[command(flatten)]
@@ -153,7 +153,7 @@ fn recorded(all: &[Case], errors: &[Errors]) -> String {
          Milliseconds of a step: preparation / fetch / link / straggler. Step, truth and one run are \
          the prototype's figures. Its traced steps were not kept, so they are not replayed here, and \
          not judged. Differences are computed here from the recorded runs, and agree with the \
-         prototype's in {same} of {} cases.\n`python3 -m lacuna.bench stalls --json` measures the \
+         prototype's in {same} of {} cases.\n`python3 -m benches stalls --json` measures the \
          present program, and `--measured FILE` judges it.\n\n{}\n{}",
         all.len(),
         aligned(&cases::lines(all)),

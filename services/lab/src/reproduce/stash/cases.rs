@@ -116,7 +116,7 @@ pub(super) fn recorded(lab: &Value) -> Option<Vec<Case>> {
     cases.collect()
 }
 
-/// Cases that `python3 -m lacuna.bench stalls --json` has measured.
+/// Cases that `python3 -m benches stalls --json` has measured.
 pub(super) fn measured(found: &Value) -> Option<Vec<Case>> {
     let names = ["preparation", "fetch", "link", "straggler"];
     let cases = found.get("rows")?.as_array()?.iter().map(|row| {
