@@ -184,7 +184,7 @@ def _train(options: argparse.Namespace, name: str, size: int) -> int:
     watch = _Watch()
     for method in ("of_bucket", "of_momentum", "refresh"):
         watch.around(norms.Norms, method)
-    for method in ("numbers", "agreed", "applies", "after", "norms"):
+    for method in ("numbers", "agreed", "applies", "keep", "norms"):
         watch.around(learning.Learning, method)
     model, data = _build(name, size)
     if options.adam:
@@ -196,7 +196,7 @@ def _train(options: argparse.Namespace, name: str, size: int) -> int:
     # Of the clock, of the processor, inside; blocks with the measurement are the even ones.
     rows: list[tuple[float, float, float]] = []
     with elastic(model, optimizer, batch=batch, noise=True, timeout=60.0) as run:
-        state = run._learning
+        state = run._line.learning
         began, cpu = time.perf_counter(), time.process_time()
         for x, y in run.steps(data):
             optimizer.zero_grad()

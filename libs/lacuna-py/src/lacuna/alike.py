@@ -7,6 +7,8 @@ from typing import Any, Mapping, Optional, Sequence
 import torch
 
 from .marks import THOROUGH
+from .metrics import Bests
+from .part import Part, Step
 from .sharding import local
 from .state import Parts, Value
 
@@ -121,3 +123,36 @@ def apart(members: Sequence[Optional[Sequence[Any]]], names: Sequence[str]) -> s
         "with random numbers that are the same at all, as of "
         "torch.Generator().manual_seed(run.steps_done)"
     )
+
+
+class Alike(Part):
+    """Compares what members must have alike, in each step the numbers, now and then the weights.
+
+    ``workers``: those that share a model. A shard is compared with no other one.
+    """
+
+    def __init__(self, parts: Parts, bests: Bests, workers: int) -> None:
+        self._parts = parts
+        self._bests = bests
+        self._workers = workers
+        self._common: dict[str, float] = {}
+        self._places: list[tuple[float, float]] = []
+        self._size = 0.0
+
+    def vote(self, step: Step) -> None:
+        now = step.now
+        due = is_due(now.position.step)
+        self._common = common(self._parts, self._bests.values, due, step.turn)
+        step.mark = mark(self._common) if now.lends else 0.0
+        looked_at = self._workers == 1 and now.lends and due
+        self._places = places(step.gradients.parameters) if looked_at else []
+        step.place, self._size = place(self._places)
+
+    def agree(self, step: Step) -> None:
+        sums, members = step.sums, step.now.world_size
+        if sums is None:
+            return
+        if not sums.is_common(members):
+            raise RuntimeError(differences(step.all_of(self._common)))
+        if not sums.is_together(members, APART * self._size):
+            raise RuntimeError(apart(step.all_of(self._places), step.gradients.names))

@@ -34,8 +34,10 @@ from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
 from .marks import Marks
+from .misuse import STREAM_OF_SHARDS
 from .moments import Moments
 from .norms import Norms, added
+from .part import Part, Step, Use
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
@@ -103,13 +105,15 @@ class Vote:
         return members * self.marks_squared == self.mark * self.mark
 
 
-class Gradients:
+class Gradients(Part):
     """The gradients of some optimisers, and the running averages of batch normalisation.
 
     ``wire``: the type of the messages, None for that of the parameters. ``node``: the workers that
     share the model. ``moments``: gets the times of sums. ``others``: modules that may have
     parameters of these optimisers too.
     """
+
+    name = "arrivals"
 
     def __init__(
         self,
@@ -193,6 +197,50 @@ class Gradients:
     def measured(self) -> bool:
         """Whether the squared norms of this step's gradients were taken."""
         return self._norms is not None
+
+    # The part of a step.
+
+    def refuse(self, use: Use) -> Optional[str]:
+        return STREAM_OF_SHARDS if use.sharded and use.stream else None
+
+    def before(self, step: Step) -> None:
+        self._begin(step, again=False)
+        if step.share.indices.numel() == 0:
+            self.forget()
+
+    def again(self, step: Step) -> None:
+        """The gradients of the next turn of a step begin."""
+        self._begin(step, again=True)
+
+    def _begin(self, step: Step, again: bool) -> None:
+        now, share = step.now, step.share
+        self.begin(
+            now.group if now.world_size > 1 else None,
+            0.0 if share.lent else share.indices.numel() / share.batch,
+            *step.norms,
+            late=step.late,
+            again=again,
+        )
+
+    def called(self, step: Step) -> None:
+        self.marks.look(step.loss, step.turn)
+        self.marks.check()
+
+    def after(self, step: Step) -> None:
+        self.marks.applied()
+        if not step.ends:
+            self.again(step)
+
+    def drop(self, step: Step) -> None:
+        self.undo()
+
+    def state_dict(self) -> Optional[list[int]]:
+        return self.order
+
+    def load_state_dict(self, state: Optional[list[int]]) -> None:
+        self.order = state
+
+    # Sums.
 
     def begin(
         self,

@@ -11,6 +11,8 @@ from typing import Any, Optional, Sequence
 import torch
 
 from .cutting import cut
+from .learning import Learning
+from .part import Part, Step
 
 
 def halves(batch: Any, count: int) -> Optional[list[Any]]:
@@ -59,3 +61,38 @@ class Halves:
         if loss is not None and self._loss is not None:
             loss = a * self._loss + b * loss
         return loss, local, whole
+
+
+class Halving(Part):
+    """Gives the program the halves of a batch, and keeps the first one's gradients.
+
+    ``learning`` says for which steps.
+    """
+
+    def __init__(self, learning: Learning) -> None:
+        self._learning = learning
+        #: The halves of this step, if it is one member's and looked at.
+        self._halves: Optional[Halves] = None
+
+    def before(self, step: Step) -> None:
+        self._halves = None
+        now, share = step.now, step.share
+        if now.world_size > 1 or not self._learning.is_due_alone(now.position.step, share):
+            return
+        both = halves(step.batches[0], share.batch) if share.indices.numel() > 0 else None
+        if both is not None:
+            self._halves = Halves(step.gradients.parameters, share.batch)
+            step.batches = both
+
+    def vote(self, step: Step) -> None:
+        both = self._halves
+        if both is None:
+            return
+        if both.keep(step.loss):
+            # The other half comes next; the step is applied with both.
+            step.answer = False
+            return
+        norm = self._learning.norms_of(step.gradients).of_gradients
+        step.loss, local, whole = both.join(step.loss, norm)
+        self._learning.alone(both.shares, local, whole)
+        self._halves = None

@@ -1,4 +1,4 @@
-"""What a step is worth: noise scale, batch, learning rate, progress, and shares by speed.
+"""What a step is worth: noise scale, batch, learning rate, progress.
 
 All numbers come from the last message of a step, so every member has the same ones and decides
 alike at the same step, without a further message. Rank 0 adds what the step before gave it alone:
@@ -9,23 +9,27 @@ member adds the seconds that it computed. What was decided belongs to the traini
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import Any, Optional, Sequence
 
 import torch
 
-from .balance import Balance
 from .choice import Times, choose
 from .gradients import Gradients
+from .misuse import NOT_SHARDED
 from .noise import SETTLED, NoiseScale, Sample, Scale
 from .norms import Norms, decay, is_adaptive
 from .order import Share
+from .part import Now, Part, Step, Use
 from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, follows, reference, rule
 
 #: The first steps, in this number, are measured; then one in EVERY.
 FIRST, EVERY = 40, 8
 #: Steps between two choices of the batch, two divisors of Adam's geometry, two looks of one member.
 LOOK, REFRESH, ALONE = 50, 64, 50
+#: Seconds between two reports of what a step is worth.
+EVERY_NEWS = 30.0
 #: Numbers of rank 0 in the message, before the seconds of members.
 _VALID, _WHOLE, _STEADY, _MOMENTUM, _PERIOD, _TIMED = range(6)
 _OWN = 6
@@ -40,12 +44,12 @@ class Told:
     period: Optional[float] = None
 
 
-class Learning:
-    """The part of the training state that says what steps are worth.
+class Learning(Part):
+    """Says what steps are worth.
 
-    ``noise``: whether the noise scale is measured where the policy does not need it. ``balance``:
-    whether shares follow the speed of members. ``exact``: whether the momentum is that of the
-    gradients that are summed: no clipping, no function before the step, no scaler.
+    ``noise``: whether the noise scale is measured where the policy does not need it. ``exact``:
+    whether the momentum is that of the gradients that are summed: no clipping, no function before
+    the step, no scaler.
     """
 
     def __init__(
@@ -54,7 +58,6 @@ class Learning:
         optimizers: Sequence[torch.optim.Optimizer],
         *,
         noise: bool = False,
-        balance: bool = False,
         exact: bool = True,
     ) -> None:
         self._policy = policy
@@ -74,6 +77,8 @@ class Learning:
             )
         self.measures = noise or self.counts_progress or isinstance(policy, Adaptive)
         self.geometry = "adam" if adaptive else "sgd"
+        # Without measurements there is no state to carry.
+        self.name = "learning" if self.measures else ""
         self._norms: Optional[Norms] = None
         self._exact = exact
         self._noise = NoiseScale()
@@ -86,36 +91,57 @@ class Learning:
         self.progress = 0.0
         self._batch = policy.batch if isinstance(policy, Adaptive) else 0
         self._times = Times()
-        self._balance = Balance() if balance else None
         self._refresh = True
         self._told = Told()
         self._group_step = 0
+        self._next_news = 0.0
+
+    # The part of a step.
+
+    def refuse(self, use: Use) -> Optional[str]:
+        return NOT_SHARDED if use.sharded and self.active else None
+
+    def regroup(self, now: Now) -> None:
+        self.new_group(now.world_size)
+
+    def before(self, step: Step) -> None:
+        step.norms = self.norms(step.gradients, step.now.position.step)
+
+    def vote(self, step: Step) -> None:
+        now = step.now
+        step.send(self, self.numbers(now.rank, now.world_size, step.took))
+
+    def agree(self, step: Step) -> None:
+        share, sums = step.share, step.sums
+        if sums is None:
+            self.timed(share, step.took, step.period)
+        else:
+            self.agreed(share, step.summed(self), sums.squares, step.gradients.measured)
+        if step.ends:
+            step.worth = self.applies(share)
+
+    def after(self, step: Step) -> None:
+        if step.ends:
+            now = step.now
+            self.keep(now.rank, step.gradients, step.period, now.world_size)
+
+    def news(self, now: Now) -> dict[str, Any]:
+        if (moment := time.monotonic()) < self._next_news:
+            return {}
+        known = self.report(self.batch(now.nodes)) or {}
+        self._next_news = moment + EVERY_NEWS if known else self._next_news
+        return known
 
     # Before a step.
 
     @property
     def active(self) -> bool:
         """Whether messages have numbers of this class."""
-        return self.measures or self._balance is not None
-
-    @property
-    def balances(self) -> bool:
-        """Whether shares follow the speed of members."""
-        return self._balance is not None
+        return self.measures
 
     def batch(self, nodes: int) -> int:
         """Samples of the next step of the whole group."""
         return self._batch if self._batch > 0 else self._policy.batch_of(nodes)
-
-    @property
-    def weights(self) -> tuple[int, ...]:
-        """Parts of the members; empty for even ones."""
-        return () if self._balance is None else tuple(self._balance.weights)
-
-    @property
-    def changes(self) -> int:
-        """How often shares followed a change of speed."""
-        return 0 if self._balance is None else self._balance.changes
 
     def scale(self) -> Optional[Scale]:
         """The noise scale, once it is known."""
@@ -134,6 +160,12 @@ class Learning:
         if self._norms is None:
             self._norms = Norms(gradients.parameters, self._optimizers, self.geometry)
         return self._norms
+
+    def has_enough(self, length: Optional[int], epochs: Optional[int]) -> bool:
+        """Whether progress has come to the end, where it does not count in epochs of samples."""
+        if epochs is None or not self.counts_progress or length is None:
+            return False
+        return self.progress >= epochs * math.ceil(length / self._first) - 1e-9
 
     def is_due_alone(self, step: int, share: Share) -> bool:
         """Whether a member without others looks at two halves of this step."""
@@ -187,8 +219,6 @@ class Learning:
         if all(math.isfinite(one) for one in seconds):
             period = more[_PERIOD] if more[_TIMED] > 0.0 else None
             self._times.add(counts, seconds, period)
-            if self._balance is not None:
-                self._balance.look(counts, seconds)
 
     def alone(self, shares: Sequence[int], local: float, whole: float) -> None:
         """Takes the squared norms of the parts of a step of one member, and of its mean."""
@@ -224,7 +254,7 @@ class Learning:
         samples = math.floor(self.progress * self._first) - math.floor(before * self._first)
         return factor, ticks, samples
 
-    def after(
+    def keep(
         self, rank: int, gradients: Gradients, period: Optional[float], world_size: int
     ) -> None:
         """Behind a step: rank 0 keeps what only it knows, all members choose the next batch."""
@@ -262,8 +292,6 @@ class Learning:
         self._group_step = 0
         if not isinstance(self._policy, WholeGroup):
             self._steady = 0
-        if self._balance is not None:
-            self._balance.reset()
         self.look(world_size)
 
     def report(self, batch: int) -> Optional[dict[str, Any]]:
@@ -306,7 +334,6 @@ class Learning:
             "progress": self.progress,
             "batch": self._batch,
             "times": self._times.state_dict(),
-            "changes": self.changes,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -317,5 +344,3 @@ class Learning:
         self.progress = float(state["progress"])
         self._batch = int(state["batch"])
         self._times.load_state_dict(state["times"])
-        if self._balance is not None:
-            self._balance.changes = int(state["changes"])

@@ -44,7 +44,7 @@ ORPHANED = 5.0
 #: The longest timeout of a group, seconds.
 LONGEST_TIMEOUT = 600.0
 
-#: A member's card for the others; see :meth:`lacuna.run.Elastic._card`.
+#: A member's card for the others; see :meth:`lacuna.groups.Groups._card`.
 Card = dict[str, Any]
 
 

@@ -8,6 +8,7 @@ import torch
 
 from .data import Source
 from .order import Share
+from .part import Part
 
 #: The way in which the numbers of several members become one.
 How = Literal["mean", "sum", "min", "max"]
@@ -16,11 +17,13 @@ How = Literal["mean", "sum", "min", "max"]
 Mode = Literal["max", "min"]
 
 #: A weight, and numbers by name; None for a member that did not come.
-Part = Optional[list[Any]]
+Given = Optional[list[Any]]
 
 
-class Bests:
+class Bests(Part):
     """By name the best number so far, and the step after which it was found."""
+
+    name = "best"
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[float, int]] = {}
@@ -93,7 +96,7 @@ def same(name: str, parts: Sequence[Optional[float]]) -> float:
     return there[0][1]
 
 
-def merged(parts: list[Part], how: How) -> dict[str, float]:
+def merged(parts: list[Given], how: How) -> dict[str, float]:
     """The numbers of all members that came, by rank, in one. Raises ValueError, at each alike."""
     if how not in _WAYS:
         raise ValueError(f"how must be {', '.join(_WAYS)}, not {how!r}")
@@ -111,7 +114,7 @@ def means(
     number: int,
     count: int,
     judge: Callable[[Any], Mapping[str, Union[float, torch.Tensor]]],
-) -> Part:
+) -> Given:
     """The means of ``judge`` over every ``count``-th batch of ``size`` samples, from ``number`` on.
 
     None if there are none.

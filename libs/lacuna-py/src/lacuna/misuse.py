@@ -16,6 +16,7 @@ from typing import Any, Callable, ContextManager, Iterable, Iterator, Optional, 
 import torch
 
 from .averages import Averages
+from .part import Part, Step
 from .scales import Scales
 from .state import Parts, Value
 from .things import alive
@@ -44,6 +45,18 @@ NO_TURNS = (
     "run.step(loss, optimizer) needs data with a length, and a batch of samples or PerNode with "
     "'linear', 'sqrt' or 'none', without noise, balance, and a sharded model. Otherwise step all "
     "optimisers at once: run.step(loss_a + loss_b)"
+)
+NOT_SHARDED = (
+    "a sharded model has no noise scale and no shares by speed: use a batch of samples or "
+    "PerNode with 'linear', 'sqrt' or 'none', without noise and balance"
+)
+STREAM_OF_SHARDS = (
+    "a sharded model needs samples at all workers of a node in each step, and a stream "
+    "without a length may end at some of them: give its data set a __len__"
+)
+BALANCE_OF_A_STREAM = (
+    "shares by speed need data with a length, as every member reads all of a stream: "
+    "leave balance out, or give the data set a __len__"
 )
 WITHIN = (
     "run.steps() within the loop of another, which has not ended: one loop trains at a time. To "
@@ -178,7 +191,7 @@ def _required(part: Any) -> list[str]:
     return [one.name for one in given if one.default is one.empty and one.kind in positional]
 
 
-class Closed:
+class Closed(Part):
     """What the program must not call in the loop, since the run does it: ``optimizer.step()``."""
 
     def __init__(self, parts: Parts) -> None:
@@ -275,6 +288,9 @@ class Closed:
         finally:
             self.on = on
             self._counts = self._counted()
+
+    def called(self, step: Step) -> None:
+        self.check(step.loss, step.now.world_size)
 
     def check(self, loss: Any, members: int) -> None:
         """The step ends. Raises RuntimeError for a scheduler that was stepped, and for a loss that

@@ -15,15 +15,12 @@ from typing import Any, Callable, Optional
 
 from .checkpoint import Saved
 from .link import Link
-from .moments import Moments
 from .order import Position
 
 log = logging.getLogger("lacuna")
 
 #: At least this many seconds between two reports, except for the last one of a group.
 EVERY = 0.2
-#: At least this many seconds between two reports of what a step is worth.
-EVERY_WORTH = 30.0
 
 
 @dataclass
@@ -43,7 +40,6 @@ class Reporter:
         self._link = link
         self._file = file or None
         self._next = 0.0
-        self._next_worth = 0.0
         #: Samples at the start of the program; a file's samples count from here.
         self._origin: Optional[int] = None
         self._told: Optional[Saved] = None
@@ -54,14 +50,12 @@ class Reporter:
         position: Position,
         loss: Optional[float],
         saved: Optional[Saved],
-        moments: Moments,
+        news: Callable[[], dict[str, Any]],
         last: bool = False,
-        worth: Callable[[], Optional[dict[str, Any]]] = lambda: None,
     ) -> None:
         """Reports, unless the last report was a moment ago.
 
-        A report carries ``stalls``, the times of the newest steps, if these are due. ``worth``: the
-        noise scale and the batch, which go along twice a minute.
+        ``news``: what goes along, as far as it is due (:meth:`lacuna.part.Part.news`).
         """
         if self._origin is None:
             self._origin = span.base
@@ -69,12 +63,7 @@ class Reporter:
         if now < self._next and not last:
             return
         self._next = now + EVERY
-        stalls = moments.due()
-        more = {} if stalls is None else {"stalls": stalls}
-        if now >= self._next_worth:
-            known = worth() or {}
-            self._next_worth = now + EVERY_WORTH if known else self._next_worth
-            more.update(known)
+        more = news()
         self._link.say(
             {
                 **more,

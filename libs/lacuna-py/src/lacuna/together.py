@@ -1,0 +1,118 @@
+"""What all members do after the same step: barriers, reduced metrics, shared validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Callable, Mapping, Optional, Union
+
+import torch
+from torch import nn
+
+from .calls import Place
+from .data import whole
+from .groups import Groups
+from .member import Alone
+from .metrics import Bests, How, Mode, means, merged, numbers, same
+from .part import Now
+from .settings import Settings
+
+Numbers = Mapping[str, Union[float, torch.Tensor]]
+
+
+class Together:
+    """The calls of :class:`lacuna.run.Elastic` that all members make, where they are documented."""
+
+    def __init__(
+        self, now: Now, groups: Groups, bests: Bests, model: nn.Module, settings: Settings
+    ) -> None:
+        self._now = now
+        self._groups = groups
+        self._bests = bests
+        self._model = model
+        self._settings = settings
+
+    def gather(self, mine: Any) -> list[Any]:
+        """The parts of all members, by rank; None for those that did not come."""
+        known = self._known()
+        if known is not None:
+            return known
+        place = self._place()
+        with self._groups.busy():
+            return self._groups.calls.gather(place, self._now.position.step, mine)
+
+    def reduce(self, values: Numbers, how: How, weight: Optional[float]) -> dict[str, float]:
+        """Numbers of all members in one."""
+        now, share = self._now, self._now.last_share
+        weight = share.count if weight is None and share is not None else weight
+        mine: Any = [weight, numbers(values)]
+        if share is not None and share.lent and now.applied and now.world_size > 1:
+            # Its samples are another member's, which gives numbers of them too.
+            mine = None
+        return merged(self.gather(mine), how)
+
+    def best(
+        self, name: str, found: Union[float, torch.Tensor, Mapping[str, Any]], mode: Mode
+    ) -> bool:
+        """Whether a number is the best one so far."""
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode must be max or min, not {mode!r}")
+        if isinstance(found, Mapping) and name not in found:
+            raise ValueError(f"there is no {name!r} among {', '.join(map(repr, found)) or 'none'}")
+        number = numbers({name: found[name] if isinstance(found, Mapping) else found})[name]
+        number = same(f"run.best({name!r})", self.gather(number))
+        return self._bests.is_new(name, number, mode, self._now.position.step)
+
+    def evaluate(
+        self,
+        data: Any,
+        judge: Callable[[Any], Numbers],
+        collate: Optional[Callable[[list[Any]], Any]],
+    ) -> dict[str, float]:
+        """Means over all samples of the data."""
+        if self._now.use.sharded:
+            raise RuntimeError(
+                "run.evaluate() needs the whole model at each member, and this one is sharded: let "
+                "all workers of a node judge the same number of batches in a loop of your own, and "
+                "give their numbers to run.reduce()"
+            )
+        known = self._known()
+        if known is not None:
+            return merged(known, "mean")
+        place, settings, model = self._place(), self._settings, self._model
+        feed, size = whole(data, collate, settings.policy, settings.step_seed)
+        training = model.training
+
+        def part(number: int) -> Any:
+            return means(feed, size, number, place.world_size, judge)
+
+        model.eval()
+        try:
+            with torch.no_grad(), self._groups.busy():
+                step, mine = self._now.position.step, part(place.rank)
+                parts = self._groups.calls.gather(place, step, mine, part)
+        finally:
+            feed.close()
+            model.train(training)
+        return merged(parts, "mean")
+
+    def _known(self) -> Optional[list[Any]]:
+        """The result of a call that was made after this step already: the next one failed."""
+        return None if self._now.applied else self._groups.calls.known()
+
+    def _place(self) -> Place:
+        """Where the members meet that have applied the last step."""
+        now, share = self._now, self._now.last_share
+        if share is None or now.order is None or now.share is not None:
+            raise RuntimeError("calls of all members belong behind run.step(), in run.steps()")
+        if not now.applied:
+            # The others are at another step, or will do this one again.
+            return Alone().place()
+        place = self._groups.membership.place()
+        lends = now.lends
+
+        def absent(store: Any, rank: int) -> bool:
+            # A member without a share of the step has not come to the program's code.
+            begin, end = share.cut(rank)
+            return (begin == end and not lends) or place.absent(store, rank)
+
+        return replace(place, absent=absent)
