@@ -124,7 +124,7 @@ class Alone:
         """No other run is opened."""
 
 
-class Torchrun:
+class Torchrun(Alone):
     """The process group that torchrun's environment describes; it never changes."""
 
     kind = "torchrun"
@@ -206,26 +206,10 @@ class Torchrun:
         host = os.environ["MASTER_ADDR"]
         return dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
 
-    def moving(self) -> bool:
-        return False
-
-    def watch(self, step_seconds: float) -> Watch:
-        return lambda: None
-
     def part(self, group: Group, leaving: bool) -> tuple[bool, bool]:
         """One member leaves: torchrun ends all, and starts all again."""
         group.part()
         return True, True
-
-    def goes_on(self, rank: int) -> bool:
-        """Whether a member that did not come to a call trains on elsewhere: none does."""
-        return False
-
-    def stepped(self) -> None:
-        """Does nothing: no timeout changes here."""
-
-    def broke(self) -> None:
-        """No other run is opened."""
 
 
 class Regroup:

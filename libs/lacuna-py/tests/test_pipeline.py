@@ -1,0 +1,108 @@
+"""The parts of a step: what each refuses, and that those behind one that ends a call stay out."""
+
+import logging
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from lacuna import misuse
+from lacuna.data import source
+from lacuna.loaders import Loaders
+from lacuna.part import Part, Step, Use
+from lacuna.pipeline import Pipeline
+from lacuna.policy import checked
+from lacuna.settings import Settings
+from lacuna.sharding import Node
+from lacuna.state import Parts
+
+
+def settings(**changed):
+    given = {"noise": False, "balance": False, "loaders": None, **changed}
+    names = ("clip_norm", "before_step", "wire", "total")
+    rest = dict.fromkeys(names, None)
+    return Settings(checked(8), 1, True, 2.0, "gloo", **rest, **given)
+
+
+def pipeline(node=None, **changed):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return Pipeline(Parts(model, [optimizer], [], None, {}), settings(**changed), node or Node())
+
+
+@pytest.mark.parametrize("wanted", ["noise", "balance"])
+def test_a_sharded_model_has_neither_noise_scale_nor_shares_by_speed(wanted):
+    with pytest.raises(ValueError, match="without noise and balance"):
+        pipeline(SimpleNamespace(count=2), **{wanted: True})
+
+
+@pytest.mark.parametrize(
+    "changed, use, words",
+    [
+        ({"balance": True}, Use(stream=True), misuse.BALANCE_OF_A_STREAM),
+        ({"noise": True}, Use(stream=True), None),
+        ({}, Use(sharded=True, stream=True), misuse.STREAM_OF_SHARDS),
+        ({}, Use(sharded=True), None),
+        ({}, Use(stream=True), None),
+    ],
+)
+def test_a_part_refuses_data_with_which_it_does_not_go(changed, use, words):
+    line = pipeline(**changed)
+    assert line.refuse(use) == words
+    line.close()
+
+
+def test_a_stream_is_trained_on_without_loaders_and_a_log_says_why(caplog):
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(range(8))
+
+    feed, _ = source(Stream(), None, checked(8), None, 1)
+    loaders = Loaders(settings(loaders="/tmp/loaders.json"), None, None)
+    loaders._trainer = "trainer"
+    with caplog.at_level(logging.WARNING):
+        assert loaders.beside(feed, Use(stream=True)) is feed
+    assert "this is a stream" in caplog.text and "/tmp/loaders.json is not used" in caplog.text
+    feed.close()
+
+
+def test_parts_with_a_state_have_names_of_their_own():
+    line = pipeline(noise=True, balance=True)
+    names = [part.name for part in line._parts if part.name]
+    assert sorted(names) == ["arrivals", "balance", "best", "learning", "turns"]
+    assert list(line.state_dict()) == names
+    line.close()
+
+
+def test_what_has_no_measurements_saves_none():
+    line = pipeline()
+    assert set(line.state_dict()) == {"arrivals", "best", "turns"}
+    line.close()
+
+
+def test_a_part_that_ends_the_call_keeps_those_behind_it_out():
+    class Ends(Part):
+        def vote(self, step):
+            step.answer = False
+
+    class Fails(Part):
+        def vote(self, step):
+            raise AssertionError
+
+    line = pipeline()
+    step = Step(*[None] * 5, [])
+    line._parts = [Part(), Ends(), Fails()]
+    assert line.vote(step) is False
+    line._parts = [Part()]
+    step.called(None, None)
+    assert line.vote(step) is None
+    line.close()
+
+
+def test_each_part_gets_the_sums_of_its_own_numbers():
+    one, other, step = Part(), Part(), Step(*[None] * 5, [])
+    step.send(one, (1.0, 2.0))
+    step.send(other, (3.0,))
+    assert step.summed(one) == ()
+    step.sums = SimpleNamespace(more=(10.0, 20.0, 30.0))
+    assert step.summed(one) == (10.0, 20.0) and step.summed(other) == (30.0,)
