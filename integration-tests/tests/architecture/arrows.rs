@@ -20,10 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-account", &[]),
     ("lacuna-ticket", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
-    (
-        "lacuna-trainer",
-        &["lacuna-model", "lacuna-goodput", "lacuna-pilots"],
-    ),
+    ("lacuna-trainer", &["lacuna-model", "lacuna-goodput"]),
     ("lacuna-pilots", &["lacuna-model", "lacuna-scheduler"]),
     ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
     (

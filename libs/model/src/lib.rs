@@ -23,6 +23,7 @@ mod node_kinds;
 mod observed;
 mod output_lines;
 mod past;
+pub mod pilots;
 mod plan;
 mod planning;
 mod pool;

@@ -11,9 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lacuna_model::pilots::Assumed;
 use lacuna_model::{NodeId, ObservedHour, RescaleCost, Span, Timestamp, TrainerId};
-
-use crate::settings::Assumed;
 
 /// An hour, in milliseconds.
 const HOUR_MS: i64 = 3_600_000;

@@ -1,7 +1,7 @@
 //! From the configuration to the settings of the controller.
 
 use lacuna_model::Span;
-use lacuna_pilots::settings::{Mode, Pilots};
+use lacuna_model::pilots::{Mode, Pilots};
 use lacuna_runtime::{Config, Misconfigured};
 use lacuna_trainer::controller::{ControllerConfig, OnDemand};
 use lacuna_trainer::settings::{Control, RunAs};

@@ -26,7 +26,7 @@ pub(crate) fn admit(
     tickets: &mut BTreeMap<TrainerId, String>,
 ) -> Result<(), Denied> {
     let pilots = ctx.config.control.pilots.as_ref();
-    if !pilots.is_some_and(lacuna_pilots::settings::Pilots::by_helper) {
+    if !pilots.is_some_and(lacuna_model::pilots::Pilots::by_helper) {
         tickets.clear();
         return Ok(());
     }
@@ -58,7 +58,7 @@ pub(crate) fn renews(
     ticket: &String,
 ) -> Result<(), Denied> {
     let pilots = ctx.config.control.pilots.as_ref();
-    let is_needed = pilots.is_some_and(lacuna_pilots::settings::Pilots::by_helper);
+    let is_needed = pilots.is_some_and(lacuna_model::pilots::Pilots::by_helper);
     let fault = if is_needed {
         let owner = record.spec.owner.as_deref().unwrap_or(&record.user);
         let owner = if owner.is_empty() { user } else { owner };

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lacuna_model::pilots::Mode;
 use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp, TrainerId, TrainerSpec};
 use lacuna_scheduler::job::{End, JobId, Listed};
 use lacuna_scheduler::submit::Refusal;
-
-use crate::settings::Mode;
 
 /// Identifies a submission in its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -44,10 +44,9 @@ use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp, TrainerId};
 use lacuna_scheduler::job::JobId;
 
 pub use input::{Effect, Input, Limits, Note, Offer, Ticket, Wants};
+pub use lacuna_model::pilots::Mode;
 pub use lacuna_scheduler::submit::{Cause, Refusal};
 pub use settings::Settings;
-
-pub use crate::settings::Mode;
 
 use listing::Asked;
 use node::{NodeRecord, Phase};

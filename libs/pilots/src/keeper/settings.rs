@@ -1,9 +1,8 @@
 //! Settings of the keeper.
 
 use lacuna_model::Span;
+use lacuna_model::pilots::Pace;
 use lacuna_scheduler::job::Owner;
-
-use crate::settings::Pace;
 
 /// Settings of the keeper.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,8 +1,8 @@
 //! Random schedules with faults.
 
 use lacuna_model::Span;
+use lacuna_model::pilots::Pace;
 use lacuna_pilots::keeper::{Input, Mode, Settings};
-use lacuna_pilots::settings::Pace;
 use lacuna_scheduler::job::{End, Stage};
 use rand::RngExt;
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use lacuna_model::pilots::Mode;
 use lacuna_model::{Policy, Span};
-use lacuna_pilots::settings::Mode;
 
 use super::{Config, ConfigError};
 

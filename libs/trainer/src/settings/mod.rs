@@ -8,8 +8,8 @@ pub use access::{Access, Quota, Rate};
 pub use agent::{Agent, RunAs};
 pub use profile::{Profile, ProfileOrder};
 
+use lacuna_model::pilots::{Mode, Pilots};
 use lacuna_model::{SettingError, Span, SpanText};
-use lacuna_pilots::settings::{Mode, Pilots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

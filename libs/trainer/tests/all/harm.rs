@@ -1,7 +1,7 @@
 //! Harm: how long the main scheduler waited for nodes.
 
+use lacuna_model::pilots::{Mode, Pilots};
 use lacuna_model::{Activity, AgentStatus, Span};
-use lacuna_pilots::settings::{Mode, Pilots};
 use lacuna_trainer::controller::{Input, Note, Taken};
 
 use crate::common::{World, node};

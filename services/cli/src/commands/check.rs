@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use tokio::process::Command;
 
+use lacuna_model::pilots::Pilots;
 use lacuna_model::{Span, Topology};
-use lacuna_pilots::settings::Pilots;
 use lacuna_runtime::Config;
 use lacuna_runtime::command::{self, Bounds, Ended};
 use lacuna_runtime::config::TopologySource;

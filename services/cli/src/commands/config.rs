@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use lacuna_pilots::settings::Pilots;
+use lacuna_model::pilots::Pilots;
 use lacuna_planner::objective::Objective;
 use lacuna_runtime::config::Config;
 use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};

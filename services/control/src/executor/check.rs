@@ -2,7 +2,7 @@
 //! again from time to time, since administrators change the configuration.
 
 use lacuna_model::Span;
-use lacuna_pilots::settings::{Pilots, SchedulerKind};
+use lacuna_model::pilots::{Pilots, SchedulerKind};
 use lacuna_runtime::Stopwatch;
 use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
 use lacuna_scheduler::submit::CommandLine;

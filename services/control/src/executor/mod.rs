@@ -23,8 +23,8 @@ mod settings;
 
 use std::collections::BTreeMap;
 
+use lacuna_model::pilots::Mode;
 use lacuna_model::{ControlsChange, NodeId};
-use lacuna_pilots::settings::Mode;
 use lacuna_runtime::{Context, OnError, ServiceError};
 use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;

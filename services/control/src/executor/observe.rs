@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lacuna_model::pilots::Assumed;
 use lacuna_model::{NodeId, RescaleCost, TrainerId};
 use lacuna_pilots::observe::{Observer, Planned, hour_of};
-use lacuna_pilots::settings::Assumed;
 use lacuna_runtime::metrics::{self, Counter, Error, Registry};
 use lacuna_runtime::{Bucket, Context};
 use lacuna_wire::address;

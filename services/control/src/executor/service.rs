@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use lacuna_model::pilots::Assumed;
 use lacuna_model::{
     Activity, AgentStatus, ControlsChange, NodeId, NodeKinds, Timestamp, TrainerId, UseState,
     WithheldBy,
@@ -11,7 +12,7 @@ use lacuna_model::{
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket, Wants,
 };
-use lacuna_pilots::settings::Assumed;
+use lacuna_pilots::limit::time_limit;
 use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_scheduler::check::{Finding, Verdict};
 use lacuna_scheduler::job::JobId;
@@ -430,7 +431,7 @@ impl Service {
         let pool = &state.pool;
         let offers = pool.holes.iter().map(|hole| Offer {
             node: hole.hole.node.clone(),
-            limit: self.setup.time.of(pool.forecast(hole)),
+            limit: time_limit(&self.setup.time, pool.forecast(hole)),
         });
         let offers = offers.collect();
         self.step(Input::Pool(offers));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lacuna_model::pilots::{Pace, Pilots, SchedulerKind, TimeLimit};
 use lacuna_model::{KindName, Span};
 use lacuna_pilots::keeper::{Mode, Settings};
-use lacuna_pilots::settings::{Pace, Pilots, SchedulerKind, TimeLimit};
 use lacuna_runtime::{Context, Misconfigured, ServiceError};
 use lacuna_scheduler::job::Owner;
 use lacuna_scheduler::submit::pbs::{self, Pbs};

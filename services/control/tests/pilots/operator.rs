@@ -1,7 +1,7 @@
 //! An operator's requests to the executor of pilots.
 
+use lacuna_model::pilots::OfKind;
 use lacuna_model::{ControlsChange, NodeKinds, UseLimit};
-use lacuna_pilots::settings::OfKind;
 use lacuna_wire::msg::{PilotsRequest, Reply, Request, TopologyState};
 
 use super::*;

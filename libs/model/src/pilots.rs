@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use lacuna_model::{KindName, SettingError, Span, SpanText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::{KindName, SettingError, Span, SpanText};
 
 /// Mode of pilots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -176,7 +177,7 @@ pub struct Commands {
     pub sacctmgr: Vec<String>,
 }
 
-/// Time limits of pilots: until the hole is probably over ([`crate::limit`]).
+/// Time limits of pilots: until the hole is probably over.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeLimit {
