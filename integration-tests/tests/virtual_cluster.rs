@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_agent_service::StandIn;
+use lacuna_cli::Config;
 use lacuna_runtime::virtual_time::Host;
-use lacuna_runtime::{Bus, Config, Context, NoArgs, Running, SimulatedServer, simulate};
+use lacuna_runtime::{Bus, NoArgs, SimulatedServer, simulate};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
@@ -23,18 +24,24 @@ pub(crate) fn start(
         simulate(host, service, server, config, run);
         return;
     }
-    let run: fn(Context) -> Running = match service {
-        "ingest" => |ctx| lacuna_ingest_service::run(ctx, NoArgs {}),
-        "forecast" => |ctx| lacuna_forecast_service::run(ctx, NoArgs {}),
-        "planner" => |ctx| lacuna_planner_service::run(ctx, NoArgs {}),
-        "control" => |ctx| lacuna_control_service::run(ctx, NoArgs {}),
-        "agent" => |ctx| {
-            let args = lacuna_agent_service::AgentArgs::default();
-            lacuna_agent_service::run(ctx, args)
-        },
+    match service {
+        "ingest" => simulate(host, service, server, config, |ctx| {
+            lacuna_ingest_service::run(ctx, NoArgs {})
+        }),
+        "forecast" => simulate(host, service, server, config, |ctx| {
+            lacuna_forecast_service::run(ctx, NoArgs {})
+        }),
+        "planner" => simulate(host, service, server, config, |ctx| {
+            lacuna_planner_service::run(ctx, NoArgs {})
+        }),
+        "control" => simulate(host, service, server, config, |ctx| {
+            lacuna_control_service::run(ctx, NoArgs {})
+        }),
+        "agent" => simulate(host, service, server, config, |ctx| {
+            lacuna_agent_service::run(ctx, lacuna_agent_service::AgentArgs::default())
+        }),
         _ => panic!("no service is named {service}"),
-    };
-    simulate(host, service, server, config, run);
+    }
 }
 
 /// A connection of the test to the simulated server.

@@ -44,17 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lacuna-sim",
         ],
     ),
-    // Sections of the configuration are defined in the cores that use them.
-    (
-        "lacuna-runtime",
-        &[
-            "lacuna-model",
-            "lacuna-wire",
-            "lacuna-scheduler",
-            "lacuna-forecast",
-            "lacuna-trainer",
-        ],
-    ),
+    ("lacuna-runtime", &["lacuna-model", "lacuna-wire"]),
     ("lacuna-skip", &[]),
     (
         "lacuna-testkit",
@@ -135,14 +125,48 @@ fn one_crate_alone_knows_highs() {
     assert_eq!(graph.users_of("highs-sys"), BTreeSet::from(["highs"]));
 }
 
-/// Every service reads the whole configuration, and only planning programs link the solver.
+/// A change in a core rebuilds the services that use it and no other: runtime, which is below all of
+/// them, has the vocabulary and the messages alone.
 #[test]
-fn the_configuration_brings_no_solver_along() {
+fn the_shell_reaches_no_core() {
+    let reached = Graph::get().reach("lacuna-runtime");
+    let ours = reached.keys().filter(|name| name.starts_with("lacuna-"));
+    let ours: BTreeSet<&str> = ours.copied().collect();
+    assert_eq!(ours, BTreeSet::from(["lacuna-model", "lacuna-wire"]));
+}
+
+/// The services that read neither files of traces nor answers of a scheduler.
+const PARSE_NOTHING: [&str; 4] = [
+    "lacuna-agent-service",
+    "lacuna-forecast-service",
+    "lacuna-gateway-service",
+    "lacuna-planner-service",
+];
+
+/// A change in a parser rebuilds no service that does not parse.
+#[test]
+fn a_service_that_parses_nothing_reaches_no_parser() {
     let graph = Graph::get();
-    for name in ["lacuna-runtime", "lacuna-agent-service"] {
-        let reached = graph.reach(name);
-        assert!(!reached.contains_key("highs"), "{name} reaches HiGHS");
+    for service in PARSE_NOTHING {
+        let reached = graph.reach(service);
+        for parser in ["lacuna-trace", "lacuna-scheduler", "lacuna-layers"] {
+            let way = reached.get(parser);
+            assert_eq!(way, None, "{service} reaches {parser}");
+        }
     }
+    // The test looks in the right place.
+    assert!(
+        graph
+            .reach("lacuna-ingest-service")
+            .contains_key("lacuna-trace")
+    );
+}
+
+/// Only programs that plan link the solver.
+#[test]
+fn an_agent_brings_no_solver_along() {
+    let reached = Graph::get().reach("lacuna-agent-service");
+    assert!(!reached.contains_key("highs"), "the agent reaches HiGHS");
 }
 
 /// The services that the lab uses: the client's library, and those that it runs in virtual time.

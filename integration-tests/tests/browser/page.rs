@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Activity, AgentStatus, Allocation, ClusterId, Controls, Drain, Epoch, Generation, Harm,
     HoleVerdict, Outcome, Pause, Plan, PlanReport, Solve, Span, Timestamp, TrainerRecord,
     TrainerVerdict, TroubleKind, Troubled, UseLimit, Verdict,
 };
-use lacuna_runtime::{Bus, Config};
+use lacuna_runtime::Bus;
 use lacuna_testkit::{TestNats, connect, events, logged_address, node, pool, record, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Leader, PlanState, PoolState, Totals, TrainersState};

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
     Work,
 };
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Bus, Config, Stopwatch};
+use lacuna_runtime::{Bus, Stopwatch};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Activity, Reply, Request};
 

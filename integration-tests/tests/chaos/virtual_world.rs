@@ -12,9 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lacuna_agent_service::StandIn;
+use lacuna_cli::Config;
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, Stopwatch, Trap, Weather, telemetry};
+use lacuna_runtime::{Bus, Delays, SimulatedServer, Stopwatch, Trap, Weather, telemetry};
 use lacuna_wire::{address, token};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Distance, HoleRecord, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
 };
 use lacuna_model::{Launch, TrainerSpec, Work};
-use lacuna_runtime::Config;
-use lacuna_runtime::config::{Recording, RecordingPace};
+use lacuna_scheduler::ingest::{Recording, RecordingPace};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

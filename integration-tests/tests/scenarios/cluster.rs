@@ -9,8 +9,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use lacuna_cli::Config;
 use lacuna_model::{ClusterId, TrainerRecord, TrainerSpec};
-use lacuna_runtime::{Bus, Config};
+use lacuna_runtime::Bus;
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Reply, Request, Totals};

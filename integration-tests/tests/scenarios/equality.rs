@@ -15,13 +15,14 @@ use std::time::Duration;
 use futures::StreamExt as _;
 
 use lacuna_batchsim::workload::generated_trace;
+use lacuna_cli::Config;
 use lacuna_model::{
     ClusterId, HoleRecord, NodeId, PlannedStart, Policy, RescaleCost, ScalingCurve, Span,
     Timestamp, TrainerId, TrainerSpec, Work,
 };
-use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::virtual_time::{self, Host};
-use lacuna_runtime::{Config, Delays, SimulatedServer, Stopwatch};
+use lacuna_runtime::{Delays, SimulatedServer, Stopwatch};
+use lacuna_scheduler::ingest::{Recording, RecordingPace};
 use lacuna_sim::{
     Decision, Forecasting, HoleTrace, Hooks, Lesson, PoolTrace as _, Settings, Summary, learn,
     replay,

@@ -11,11 +11,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Basis, Directory, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve,
     Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
-use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
 use lacuna_wire::msg::{Reply, Request};
 

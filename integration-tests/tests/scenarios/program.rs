@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Directory, Distance, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
 };
 use lacuna_model::{TrainerRecord, TrainerSpec, Work};
-use lacuna_runtime::Config;
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lacuna_cli::Config;
 use lacuna_model::{
     Directory, Distance, Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp,
 };
 use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
-use lacuna_runtime::Config;
 use lacuna_testkit::or_skip;
 pub(super) use lacuna_testkit::torch_python as python;
 use lacuna_wire::msg::{Reply, Request};

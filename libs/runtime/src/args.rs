@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use lacuna_model::ClusterId;
 
-use crate::config::{Config, ConfigError, LogFormat};
+use crate::config::{Config, ConfigError, LogFormat, Sections};
 
 /// Command-line arguments that all services share. An argument overrides the configuration file.
 #[derive(Debug, Clone, Default, Args)]
@@ -26,10 +26,10 @@ pub struct CommonArgs {
     /// Address for /metrics and /healthz; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Check the configuration and exit
+    /// Check the sections that this service reads, and exit
     #[arg(long)]
     pub check_config: bool,
-    /// Print the configuration in force, with all defaults, and exit
+    /// Print the sections that this service reads, with all defaults, and exit
     #[arg(long)]
     pub print_config: bool,
     /// Log level, or directives such as info,lacuna_planner=debug
@@ -49,10 +49,10 @@ impl CommonArgs {
     ///
     /// # Errors
     /// [`ConfigError`] with file, line and key.
-    pub fn load(&self) -> Result<Config, ConfigError> {
+    pub fn load<S: Sections>(&self) -> Result<Config<S>, ConfigError> {
         let mut config = match &self.config {
-            Some(path) => Config::load(path)?,
-            None => Config::default().with_secrets(),
+            Some(path) => Config::<S>::load(path)?,
+            None => Config::<S>::default().with_secrets(),
         };
         if let Some(cluster) = &self.cluster {
             config.cluster.id = cluster.clone();

@@ -81,7 +81,7 @@ pub use bus::{
     Received, SimulatedServer, Start, Subscription, TextRequest, Trap, Weather,
 };
 pub use clock::{ClusterClock, Stopwatch};
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, NoSections};
 pub use http::{Health, HealthCheck};
 pub use identity::{Identity, IdentityError};
 pub use secret::Secret;

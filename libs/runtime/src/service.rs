@@ -1,8 +1,10 @@
 //! The start and end of every service: arguments, configuration, telemetry, bind, bus, ready, run.
 //! The first signal drains, the second exits.
 
+use std::error::Error;
 use std::future::Future;
 use std::io::Read;
+use std::path::Path;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::CommonArgs;
 use crate::bus::{Bus, SimulatedServer};
 use crate::clock::{ClusterClock, Stopwatch};
-use crate::config::Config;
+use crate::config::{Config, NoSections, Sections};
 use crate::http::{self, Health};
 use crate::leader::{self, Candidate, Leadership, Terms};
 use crate::process;
@@ -60,11 +62,11 @@ pub mod exit {
 /// How long a service may take to stop after the first signal.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The context of a running service.
+/// The context of a running service that reads the sections `S` of the configuration.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct Context<S = NoSections> {
     /// The configuration in force.
-    pub config: Arc<Config>,
+    pub config: Arc<Config<S>>,
     /// The cluster.
     pub cluster: ClusterId,
     /// The bus, connected, with all streams in place.
@@ -81,6 +83,22 @@ pub struct Context {
     pub shutdown: CancellationToken,
 }
 
+impl Context {
+    /// The context with the service's own configuration.
+    fn with<S>(self, config: Config<S>) -> Context<S> {
+        Context {
+            config: Arc::new(config),
+            cluster: self.cluster,
+            bus: self.bus,
+            registry: self.registry,
+            health: self.health,
+            clock: self.clock,
+            tasks: self.tasks,
+            shutdown: self.shutdown,
+        }
+    }
+}
+
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Line<A: Args> {
@@ -95,10 +113,10 @@ struct Line<A: Args> {
 pub type Running = Pin<Box<dyn Future<Output = Result<(), ServiceError>> + Send>>;
 
 /// Runs a service; for `main`. `service` is its short name (`planner`), `A` its own arguments
-/// ([`crate::NoArgs`] if it has none).
-pub fn service_main<A: Args + Send + 'static>(
+/// ([`crate::NoArgs`] if it has none), `S` its sections of the configuration.
+pub fn service_main<A: Args + Send + 'static, S: Sections>(
     service: &'static str,
-    run: fn(Context, A) -> Running,
+    run: fn(Context<S>, A) -> Running,
 ) -> ExitCode {
     let command = Line::<A>::command()
         .name(service)
@@ -109,19 +127,8 @@ pub fn service_main<A: Args + Send + 'static>(
         Ok(line) => line,
         Err(e) => e.exit(),
     };
-    let own = line.own;
-    start(
-        service,
-        &line.common,
-        Box::new(move |context| run(context, own)),
-    )
-}
-
-/// The main function of a service, with its arguments.
-type Run = Box<dyn FnOnce(Context) -> Running + Send>;
-
-fn start(service: &'static str, common: &CommonArgs, run: Run) -> ExitCode {
-    let config = match common.load() {
+    let (common, own) = (line.common, line.own);
+    let config = match common.load::<S>() {
         Ok(config) => config,
         Err(e) => return fail(service, exit::CONFIG, &e),
     };
@@ -137,6 +144,16 @@ fn start(service: &'static str, common: &CommonArgs, run: Run) -> ExitCode {
     if common.check_config {
         return ExitCode::from(exit::OK);
     }
+    let shared = config.shared();
+    let run = Box::new(move |context: Context| run(context.with(config), own));
+    start(service, &common, shared, run)
+}
+
+/// The main function of a service, with its arguments and sections. The shell knows neither, so that
+/// it is compiled once.
+type Run = Box<dyn FnOnce(Context) -> Running + Send>;
+
+fn start(service: &'static str, common: &CommonArgs, config: Config, run: Run) -> ExitCode {
     if let Err(e) = telemetry::init(&config.telemetry) {
         return fail(service, exit::CONFIG, &e);
     }
@@ -219,19 +236,36 @@ async fn live(service: &'static str, common: &CommonArgs, config: Config, run: R
 }
 
 /// Runs a service on a host over a simulated server, until it ends or the host is killed. It serves
-/// no metrics and handles no signals.
-pub fn simulate(
+/// no metrics and handles no signals. It reads its sections of `config` as from a file.
+pub fn simulate<T: Sections, S: Sections>(
     host: &Host,
     service: &'static str,
     server: &SimulatedServer,
-    config: &Config,
-    run: impl FnOnce(Context) -> Running + Send + 'static,
+    config: &Config<T>,
+    run: impl FnOnce(Context<S>) -> Running + Send + 'static,
 ) {
-    let (server, config) = (server.clone(), config.clone());
+    let (server, file) = (server.clone(), config.print());
     host.spawn(async move {
-        let code = simulated(service, config, &server, Box::new(run)).await;
+        let code = match read::<S>(file) {
+            Ok(config) => {
+                let shared = config.shared();
+                let run = Box::new(move |context: Context| run(context.with(config)));
+                simulated(service, shared, &server, run).await
+            }
+            Err(error) => {
+                tracing::error!("{error}");
+                exit::CONFIG
+            }
+        };
         task::exit(code).await
     });
+}
+
+/// The configuration that another program has printed.
+fn read<S: Sections>(
+    file: Result<String, toml::ser::Error>,
+) -> Result<Config<S>, Box<dyn Error + Send + Sync>> {
+    Ok(Config::parse(&file?, Path::new("simulated"))?)
 }
 
 async fn simulated(

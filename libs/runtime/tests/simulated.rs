@@ -9,7 +9,7 @@ use lacuna_model::{ClusterId, NodeId, Timestamp, TrainerId};
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::virtual_time::{self, Host};
 use lacuna_runtime::{
-    Bus, BusError, Config, Delays, Follow, SimulatedServer, Start, Trap, simulate,
+    Bus, BusError, Config, Context, Delays, Follow, SimulatedServer, Start, Trap, simulate,
 };
 use lacuna_testkit::{TestNats, connect, events};
 use lacuna_wire::address;
@@ -351,10 +351,10 @@ fn a_control_that_cannot_lead_since_nothing_is_kept_says_so() {
     };
     virtual_time::run(1, async {
         let server = SimulatedServer::new(1, delays);
-        let mut config = Config::default();
+        let mut config: Config = Config::default();
         config.cluster.id = cluster();
         let start = |host: &Host| {
-            simulate(host, "control", &server, &config, |_| {
+            simulate(host, "control", &server, &config, |_: Context| {
                 Box::pin(std::future::pending())
             });
         };
@@ -410,32 +410,38 @@ fn a_control_that_leads_when_the_disk_fills_refuses_with_the_reason_and_does_not
                 most_ms: 20,
             },
         );
-        let mut config = Config::default();
+        let mut config: Config = Config::default();
         config.cluster.id = cluster();
         let host = Host::new("leads");
         let (into, mut taken) = tokio::sync::mpsc::unbounded_channel();
         // Its loop is at each request for a second.
-        simulate(&host, "control", &server, &config, move |context| {
-            Box::pin(async move {
-                let mut requests = context.bus.requests().await?;
-                let turns = context.health.check(LOOP, None);
-                loop {
-                    turns.ok();
-                    let request = requests.next().await?;
-                    into.send(request.message.clone()).unwrap();
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    let _ = context
-                        .bus
-                        .respond(
-                            &request,
-                            &Reply::Accepted {
-                                trainers: Vec::new(),
-                            },
-                        )
-                        .await;
-                }
-            })
-        });
+        simulate(
+            &host,
+            "control",
+            &server,
+            &config,
+            move |context: Context| {
+                Box::pin(async move {
+                    let mut requests = context.bus.requests().await?;
+                    let turns = context.health.check(LOOP, None);
+                    loop {
+                        turns.ok();
+                        let request = requests.next().await?;
+                        into.send(request.message.clone()).unwrap();
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        let _ = context
+                            .bus
+                            .respond(
+                                &request,
+                                &Reply::Accepted {
+                                    trainers: Vec::new(),
+                                },
+                            )
+                            .await;
+                    }
+                })
+            },
+        );
         let bus = simulated(&server, "cli").await;
         let asked = address::requests_of(&cluster(), "ann");
         let ask = |name: &str| {

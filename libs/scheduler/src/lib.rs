@@ -9,7 +9,8 @@
 //! - [`topology`]: where nodes are, as Slurm, PBS and Slurm's jobs say.
 //! - [`kinds`]: of which kind nodes are, as Slurm, PBS and LSF say.
 //! - [`check`]: whether the Slurm of a site runs pilots without harm to batch jobs.
-//! - [`settings`]: the sections `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]`.
+//! - [`ingest`]: the section `[ingest]`, and in [`settings`] `[ingest.slurm]`, `[ingest.pbs]` and
+//!   `[ingest.lsf]`.
 //!
 //! The crate starts no process and reads no clock: it returns command lines and reads their
 //! output. An answer is read whole or refused whole, so a damaged answer changes no node. PBS prints
@@ -18,6 +19,7 @@
 mod answer;
 pub mod check;
 mod flags;
+pub mod ingest;
 pub mod job;
 mod jobs;
 pub mod json;

@@ -24,6 +24,7 @@ mod order;
 mod outbox;
 mod removal;
 mod safety;
+mod sections;
 mod service;
 mod shell;
 mod tail;
@@ -38,5 +39,6 @@ pub use launcher::{
 pub use metrics::Metrics;
 pub use removal::{REMOVE, remove_folder};
 pub use safety::{Process, Safety};
+pub use sections::{Config, Context, Sections};
 pub use service::{AgentArgs, run, run_alone, run_with};
 pub use tail::{Line, Tail};

@@ -13,12 +13,13 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use lacuna_model::{NodeId, RunId, TrainerId};
-use lacuna_runtime::{BusError, Context};
+use lacuna_runtime::BusError;
 use lacuna_wire::address;
 use lacuna_wire::msg::{AgentStatus, Progress};
 use tokio::sync::Notify;
 
 use crate::metrics::Metrics;
+use crate::sections::Context;
 
 /// Most incarnations of one trainer with a waiting report. A program may name any incarnation.
 const RUNS: usize = 8;

@@ -9,7 +9,7 @@ use clap::Args;
 use futures::StreamExt;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::{Config, Context, Misconfigured, Running, ServiceError, Start, TextRequest};
+use lacuna_runtime::{Misconfigured, Running, ServiceError, Start, TextRequest};
 use lacuna_ticket::{Signed, Ticket, VARIABLE};
 use lacuna_trainer::Now;
 use lacuna_trainer::settings::RunAs;
@@ -22,6 +22,7 @@ use crate::lock::{Lock, LockError};
 use crate::metrics::Metrics;
 use crate::order::Order;
 use crate::safety::{KILL_AFTER, Process, Safety};
+use crate::sections::{Config, Context};
 use crate::shell::{Serves, Shell};
 
 /// Time between two checks of the lease timeout.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lacuna_model::{Action, Activity, Launch, Member, NodeId, Span};
-use lacuna_runtime::{Context, Received, Stopwatch};
+use lacuna_runtime::{Received, Stopwatch};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::AgentStatus;
@@ -13,6 +13,7 @@ use crate::launcher::{Command, Launcher, LauncherEvent, Simulated, Wanted, outpu
 use crate::metrics::Metrics;
 use crate::outbox::{Message, Outbox};
 use crate::safety::Safety;
+use crate::sections::Context;
 
 /// Longest wait until the last messages are sent.
 const FLUSH: Duration = Duration::from_millis(20);

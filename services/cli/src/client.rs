@@ -49,7 +49,7 @@ impl ConnectArgs {
         };
         let proven = || Some(Identity::load(self.identity.as_deref()?).ok()?.cluster);
         let named = self.cluster.clone().or_else(proven).or_else(running);
-        named.unwrap_or_else(|| lacuna_runtime::Config::default().cluster.id)
+        named.unwrap_or_else(|| crate::Config::default().cluster.id)
     }
 }
 
@@ -158,7 +158,7 @@ impl Client {
             url: url.clone(),
             identity,
             connect_limit: CONNECT,
-            ..lacuna_runtime::Config::default().with_secrets().bus
+            ..crate::Config::default().with_secrets().bus
         };
         let registry = prometheus::Registry::new();
         let connected =

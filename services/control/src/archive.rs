@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use lacuna_model::{Past, Span, TrainerId, TrainerRecord};
-use lacuna_runtime::{Bucket, Bus, BusError, Context, Newest, ServiceError, Stopwatch};
+use lacuna_runtime::{Bucket, Bus, BusError, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::Controller;
 use lacuna_wire::address;
@@ -21,6 +21,7 @@ use lacuna_wire::msg::{Kept, Reply};
 use tokio::task::JoinHandle;
 
 use crate::access::{Access, Denied};
+use crate::sections::Context;
 
 /// Trainers of one move.
 const MOST_TRAINERS: usize = 64;

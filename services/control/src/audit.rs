@@ -16,11 +16,13 @@ use std::time::Duration;
 use lacuna_model::{ControlsChange, NodeId, UseLimit};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::metrics::{self, Error, Registry};
-use lacuna_runtime::{Bus, BusError, Context};
+use lacuna_runtime::{Bus, BusError};
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, Reply};
 use prometheus::{IntCounter, IntCounterVec};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::sections::Context;
 
 /// How long an answer waits for the record.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -19,12 +19,13 @@ use lacuna_model::{
     Controls, ControlsChange, Pause, Span, Timestamp, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Bus, BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
+use lacuna_runtime::{Bus, BusError, HealthCheck, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::controller::Use;
 use lacuna_trainer::controls::{self, Rules, Wanted};
 use lacuna_wire::address;
 
 use crate::access::Denied;
+use crate::sections::Context;
 
 /// Between attempts to read the controls.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

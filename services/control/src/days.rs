@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use lacuna_model::Timestamp;
-use lacuna_runtime::{Context, PendingAck, ServiceError};
+use lacuna_runtime::{PendingAck, ServiceError};
 use lacuna_wire::address;
 use lacuna_wire::msg::Totals;
+
+use crate::sections::Context;
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
@@ -128,9 +130,10 @@ mod tests {
 
     use lacuna_model::ClusterId;
     use lacuna_runtime::virtual_time::{self, Host};
-    use lacuna_runtime::{Bus, Config, Delays, SimulatedServer, simulate};
+    use lacuna_runtime::{Bus, Delays, SimulatedServer, simulate};
 
     use super::*;
+    use crate::sections::Config;
 
     #[test]
     fn a_moment_has_the_totals_of_its_days_beginning_or_of_the_next_one_that_is_kept() {

@@ -11,13 +11,14 @@ use lacuna_model::{
     Action, Command, Epoch, EventKind, Members, NodeEvent, NodeId, Span, TrainerId, TrainerRecord,
 };
 use lacuna_runtime::leader::LOOP;
-use lacuna_runtime::{BusError, Context, HealthCheck, Newest, ServiceError, Stopwatch};
+use lacuna_runtime::{BusError, HealthCheck, Newest, ServiceError, Stopwatch};
 use lacuna_trainer::controller::{Effect, LeaseResult, LeaseWrite, Note, Refusal};
 use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, Settled, TrainersState};
 
 use crate::metrics::Metrics;
 use crate::room::Room;
+use crate::sections::Context;
 use crate::store::Store;
 
 /// Between attempts at a write that must not fail.

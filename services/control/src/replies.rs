@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{NodeId, Phase, Timestamp, TrainerId, TrainerRecord};
-use lacuna_runtime::{Bus, Context, Received};
+use lacuna_runtime::{Bus, Received};
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Refusal, RefusalKind};
 use lacuna_wire::address;
@@ -13,6 +13,7 @@ use lacuna_wire::token::escape;
 
 use crate::access::Denied;
 use crate::room;
+use crate::sections::Context;
 use crate::start::whole as whole_totals;
 
 /// How many agents are asked for the output of a trainer at a time. Each answers with

@@ -12,7 +12,7 @@ use lacuna_model::{
 };
 use lacuna_runtime::clock::{Stopwatch, wall};
 use lacuna_runtime::{
-    Bus, Context, Follow, NoArgs, Received, Requests, Running, ServiceError, Start, Subscription,
+    Bus, Follow, NoArgs, Received, Requests, Running, ServiceError, Start, Subscription,
 };
 use lacuna_trainer::Now;
 use lacuna_trainer::controller::{Controller, Effect, Input, Refusal, RefusalKind};
@@ -32,6 +32,7 @@ use crate::handover::Handovers;
 use crate::metrics::Metrics;
 use crate::places::Places;
 use crate::rate::Rates;
+use crate::sections::Context;
 use crate::start::totals;
 use crate::store::Store;
 use crate::times::Arrivals;

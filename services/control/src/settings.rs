@@ -2,9 +2,11 @@
 
 use lacuna_model::Span;
 use lacuna_model::pilots::{Mode, Pilots};
-use lacuna_runtime::{Config, Misconfigured};
+use lacuna_runtime::Misconfigured;
 use lacuna_trainer::controller::{ControllerConfig, OnDemand};
 use lacuna_trainer::settings::{Control, RunAs};
+
+use crate::sections::Config;
 
 /// A write to the bus and the way to an agent, at worst.
 const SLACK: Span = Span::from_secs(5);

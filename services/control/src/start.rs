@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use lacuna_model::{NodeId, Span, TrainerId, TrainerRecord, Troubled};
+use lacuna_runtime::ServiceError;
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Context, ServiceError};
 use lacuna_trainer::controller::{Controller, Effect, Tally};
 use lacuna_trainer::{Now, account};
 use lacuna_wire::address;
@@ -13,6 +13,7 @@ use lacuna_wire::msg::{LeaseRecord, Totals};
 
 use crate::archive::{Archive, Sums};
 use crate::room::Room;
+use crate::sections::Context;
 use crate::settings;
 
 /// Reports that are read at the same time.

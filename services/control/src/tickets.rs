@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{ClusterId, Launch, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
-use lacuna_runtime::Context;
 use lacuna_runtime::clock::wall;
 use lacuna_ticket::{Signed, digest};
 
 use crate::access::Denied;
 use crate::audit::plain;
+use crate::sections::Context;
 
 /// The longest word. A ticket has about 900 characters.
 const LONGEST: usize = 8192;

@@ -6,10 +6,11 @@ mod common;
 
 use std::time::Duration;
 
+use lacuna_control_service::Config;
 use lacuna_control_service::run;
 use lacuna_model::{Span, TrainerId, TrainerRecord};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Stopwatch, metrics::Registry};
+use lacuna_runtime::{Bus, NoArgs, ServiceError, Stopwatch, metrics::Registry};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Kept, Pace, Reply, Request};

@@ -7,6 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lacuna_control_service::Config;
 use lacuna_control_service::run;
 use lacuna_model::{
     Action, Activity, AgentStatus, Allocation, Command, Directory, Elastic, EventKind, Hole,
@@ -14,7 +15,7 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_runtime::{
-    Bus, Config, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
+    Bus, Follow, NoArgs, ServiceError, Start, Stopwatch, Subscription,
     metrics::{Registry, expose},
 };
 use lacuna_testkit::{TestNats, connect, torch_python};

@@ -11,13 +11,14 @@ mod common;
 
 use std::time::Duration;
 
+use lacuna_control_service::Config;
 use lacuna_control_service::run;
 use lacuna_model::{
     Allocation, ControlsChange, Directory, EventKind, Hole, Launch, NodeEvent, NodeId, Plan,
     Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
 };
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, Config, NoArgs, ServiceError, Start};
+use lacuna_runtime::{Bus, NoArgs, ServiceError, Start};
 use lacuna_testkit::{TestNats, connect, spec};
 use lacuna_trainer::settings::Quota;
 use lacuna_wire::address;

@@ -12,10 +12,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lacuna_control_service::Config;
 use lacuna_control_service::run;
 use lacuna_model::{Activity, AgentStatus, Epoch, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_runtime::{
-    Bus, Config, NoArgs, ServiceError, Tasks,
+    Bus, NoArgs, ServiceError, Tasks,
     metrics::{Registry, expose},
 };
 use lacuna_testkit::{TestNats, connect, node, pool};

@@ -10,13 +10,13 @@ use lacuna_model::{NodeEvent, Span, Timestamp};
 use lacuna_pool::Counts;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
-    Context, Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start,
-    Stopwatch,
+    Follow, HealthCheck, Misconfigured, NoArgs, Received, Running, ServiceError, Start, Stopwatch,
 };
 use lacuna_wire::address;
 
 use crate::given::Given;
 use crate::publish::{Decision, Moment, Publisher};
+use crate::sections::Context;
 use crate::upkeep::{Fitting, Keeper};
 use crate::{Forecaster, Metrics, ModelEvent, Models, PredictorSettings, Ready, Situation, Store};
 

@@ -24,6 +24,7 @@ mod history;
 mod learnt;
 mod metrics;
 mod recent;
+mod sections;
 mod shell;
 mod snapshot;
 mod thinned;
@@ -33,4 +34,5 @@ mod watched;
 mod web;
 
 pub use metrics::Metrics;
+pub use sections::{Config, Context, Sections};
 pub use shell::{GatewayArgs, run, run_at};

@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lacuna_gateway_service::{Config, Context};
 use lacuna_gateway_service::{GatewayArgs, Metrics, run_at};
 use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp, Topology};
 use lacuna_runtime::config::Gateway;
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, ClusterClock, Config, Context, Health, Tasks, bus};
+use lacuna_runtime::{Bus, ClusterClock, Health, Tasks, bus};
 use lacuna_testkit::{TestNats, connect, events, golden, node, pool, record, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Controls, Leader, PoolState, TopologyState, TrainersState};
@@ -41,13 +42,8 @@ impl Running {
     async fn start(nats: &TestNats, token_file: Option<PathBuf>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let page = listener.local_addr().unwrap();
-        let config = Config {
-            gateway: Gateway {
-                token_file,
-                ..Gateway::default()
-            },
-            ..Config::default()
-        };
+        let mut config = Config::default();
+        config.gateway.token_file = token_file;
         let (registry, shutdown) = (Registry::new(), CancellationToken::new());
         let ctx = Context {
             config: Arc::new(config),

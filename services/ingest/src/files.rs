@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use lacuna_pool::UnknownNodes;
-use lacuna_runtime::config::{Ingest, Recording, RecordingPace};
 use lacuna_runtime::{Misconfigured, ServiceError, clock};
+use lacuna_scheduler::ingest::{Ingest, Recording, RecordingPace};
 use lacuna_trace::Window;
 use lacuna_wire::msg::Pace;
 

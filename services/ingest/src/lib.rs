@@ -15,6 +15,7 @@ pub mod ledger;
 mod metrics;
 mod reconcile;
 mod recover;
+mod sections;
 pub mod shell;
 mod takeover;
 mod topology;
@@ -22,4 +23,5 @@ pub mod trace_source;
 mod writer;
 
 pub use metrics::Metrics;
+pub use sections::{Config, Context, Sections};
 pub use shell::run;

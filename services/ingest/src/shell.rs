@@ -6,8 +6,8 @@ use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::UnknownNodes;
 use lacuna_runtime::leader::LOOP;
 use lacuna_runtime::{
-    Bus, BusError, Context, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start,
-    Stopwatch, Subscription, Superseded, clock,
+    Bus, BusError, Delivery, HealthCheck, NoArgs, Queue, Running, ServiceError, Start, Stopwatch,
+    Subscription, Superseded, clock,
 };
 use lacuna_wire::msg::{Clock, Pace, Settled};
 use lacuna_wire::{address, external};
@@ -18,6 +18,7 @@ use crate::adapters::{self, Observation, Receipt};
 use crate::files::{Files, read_files};
 use crate::ledger::Ledger;
 use crate::metrics::{Metrics, type_of};
+use crate::sections::Context;
 use crate::takeover::{Begun, PAUSE, cause_of, take_over};
 use crate::topology::{Places, Source};
 use crate::trace_source::{Message, TraceSource};

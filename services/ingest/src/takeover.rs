@@ -10,12 +10,13 @@
 use std::time::Duration;
 
 use lacuna_model::NodeEvent;
-use lacuna_runtime::{Bus, Context, ServiceError, clock};
+use lacuna_runtime::{Bus, ServiceError, clock};
 use lacuna_wire::address;
 
 use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::recover::recover;
+use crate::sections::Context;
 use crate::trace_source::{Trace, TraceSource};
 use crate::writer::Writer;
 

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{Hole, NodeId, NodeKinds, Span, Topology};
-use lacuna_runtime::config::{Ingest, KindsSource, TopologySource};
-use lacuna_runtime::{Bus, BusError, Context, OnError, ServiceError};
+use lacuna_runtime::{Bus, BusError, OnError, ServiceError};
 use lacuna_scheduler::AnswerError;
+use lacuna_scheduler::ingest::{Ingest, KindsSource, TopologySource};
 use lacuna_scheduler::kinds::Labels;
 use lacuna_trace::ReadError;
 use lacuna_wire::address;
@@ -20,6 +20,7 @@ use prometheus::IntCounter;
 use tokio::sync::mpsc;
 
 use crate::metrics::Metrics;
+use crate::sections::Context;
 
 /// A source that has failed is tried again after this time at the latest.
 const AGAIN: Span = Span::from_secs(60);

@@ -68,6 +68,15 @@ fn a_wrong_configuration_exits_64_and_names_the_key() {
         .unwrap();
     let printed = String::from_utf8_lossy(&print.stdout).into_owned();
     assert!(printed.contains("snapshot_every = \"7s\""), "{printed}");
+    assert!(!printed.contains("[agent]"), "{printed}");
+    // A section of no service is refused by all; a key of another service by that one.
+    std::fs::write(&path, "[ingst]\nsnapshot_every = \"7s\"\n").unwrap();
+    let (code, text) = ended(&["--config", path.to_str().unwrap(), "--check-config"]);
+    assert_eq!(code, 64, "{text}");
+    assert!(text.contains("lacuna.toml:1:2: ingst: unknown"), "{text}");
+    std::fs::write(&path, "[agent]\ngrase = \"7s\"\n").unwrap();
+    let (code, text) = ended(&["--config", path.to_str().unwrap(), "--check-config"]);
+    assert_eq!(code, 0, "{text}");
 }
 
 #[test]

@@ -11,16 +11,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lacuna_ingest_service::{Config, Context};
 use lacuna_ingest_service::{Metrics, run};
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::config::{Recording, RecordingPace};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, ServiceError, Start,
-    Stopwatch, Superseded, Tasks, bus,
+    Bus, ClusterClock, Follow, Health, NoArgs, Received, ServiceError, Start, Stopwatch,
+    Superseded, Tasks, bus,
 };
+use lacuna_scheduler::ingest::{Recording, RecordingPace};
 use lacuna_testkit::{TestNats, connect, golden};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Settled};

@@ -7,8 +7,10 @@
 mod metrics;
 pub mod pending;
 mod save;
+mod sections;
 pub mod shell;
 pub mod solver;
 
 pub use metrics::Metrics;
+pub use sections::{Config, Context, Sections};
 pub use shell::run;

@@ -6,13 +6,14 @@ use lacuna_model::{Generation, PlannerSettings, Span};
 use lacuna_planner::Planner;
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::leader::LOOP;
-use lacuna_runtime::{BusError, Context, Misconfigured, NoArgs, Running, ServiceError, Start};
+use lacuna_runtime::{BusError, Misconfigured, NoArgs, Running, ServiceError, Start};
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
 use crate::metrics::Metrics;
 use crate::pending::{Mode, Pending};
 use crate::save::save;
+use crate::sections::Context;
 use crate::solver::{Solved, Solver};
 
 /// Period of the loop without messages.

@@ -13,11 +13,10 @@ use std::time::Duration;
 use lacuna_model::{
     ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Timestamp,
 };
+use lacuna_planner_service::{Config, Context};
 use lacuna_planner_service::{Metrics, run};
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{
-    Bus, ClusterClock, Config, Context, Follow, Health, NoArgs, Received, Start, Tasks, bus,
-};
+use lacuna_runtime::{Bus, ClusterClock, Follow, Health, NoArgs, Received, Start, Tasks, bus};
 use lacuna_testkit::{TestNats, connect, golden, pool, record, spec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace, PlanState, PoolState, TrainersState};

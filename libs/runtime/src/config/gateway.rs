@@ -57,7 +57,7 @@ impl Gateway {
     ///
     /// # Errors
     /// The first value that is out of its range.
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         for (key, address) in [
             ("gateway.bus_monitor", &self.bus_monitor),
             ("gateway.prometheus", &self.prometheus),

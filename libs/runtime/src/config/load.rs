@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{ClusterId, SettingError};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::sections::Config;
+use super::sections::{BusSettings, Cluster, Config, Http, Sections, Telemetry};
 use crate::identity::{Identity, IdentityError};
 
 /// Why a configuration was refused.
@@ -54,7 +56,36 @@ pub enum ConfigError {
     Value(#[from] SettingError),
 }
 
-impl Config {
+/// The sections of every program, and the names of all others. This is the one list of sections: each
+/// program refuses a section that is not in it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Known {
+    cluster: Cluster,
+    bus: BusSettings,
+    http: Http,
+    telemetry: Telemetry,
+    ingest: IgnoredAny,
+    forecast: IgnoredAny,
+    planner: IgnoredAny,
+    control: IgnoredAny,
+    agent: IgnoredAny,
+    gateway: IgnoredAny,
+}
+
+impl Known {
+    fn with<S>(self, own: S) -> Config<S> {
+        Config {
+            cluster: self.cluster,
+            bus: self.bus,
+            http: self.http,
+            telemetry: self.telemetry,
+            own,
+        }
+    }
+}
+
+impl<S: Sections> Config<S> {
     /// Reads and checks a file, and takes secrets from the environment.
     ///
     /// # Errors
@@ -86,7 +117,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Parse`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|e| {
+        let placed = |e: toml::de::Error| {
             let offset = e.span().map_or(0, |s| s.start).min(text.len());
             let before = text.get(..offset).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
@@ -98,7 +129,15 @@ impl Config {
                 key: key_at(text, line),
                 reason: e.message().to_owned(),
             }
-        })
+        };
+        let known: Known = toml::from_str(text).map_err(placed)?;
+        Ok(known.with(toml::from_str(text).map_err(placed)?))
+    }
+
+    /// The configuration that a table has.
+    fn from_table(table: toml::Table) -> Result<Self, toml::de::Error> {
+        let known: Known = table.clone().try_into()?;
+        Ok(known.with(table.try_into()?))
     }
 
     /// Adds the secrets of the environment (`LACUNA_NATS_PASSWORD`).
@@ -119,11 +158,10 @@ impl Config {
             return Ok(self);
         };
         let identity = Identity::load(path)?;
-        let usual = Self::default();
-        if self.bus.url == usual.bus.url {
+        if self.bus.url == BusSettings::default().url {
             self.bus.url = identity.url;
         }
-        if self.cluster.id == usual.cluster.id {
+        if self.cluster.id == Cluster::default().id {
             self.cluster.id = identity.cluster;
         } else if self.cluster.id != identity.cluster {
             return Err(ConfigError::OtherCluster {
@@ -164,18 +202,7 @@ impl Config {
             self.cluster.lead,
             "a length of time from 300ms to 60s",
         )?;
-        self.ingest.check()?;
-        self.forecast.check()?;
-        self.planner.check()?;
-        self.control.check()?;
-        self.agent.check()?;
-        self.gateway.check()?;
-        SettingError::unless(
-            self.control.renew_every.as_ms() <= self.agent.dead_man.as_ms() / 2,
-            "control.renew_every",
-            self.control.renew_every,
-            "at most half of agent.dead_man, so that one lost renewal stops nothing",
-        )?;
+        self.own.check()?;
         SettingError::unless(
             crate::telemetry::filter(&self.telemetry.log).is_ok(),
             "telemetry.log",
@@ -188,11 +215,11 @@ impl Config {
 
 /// The configuration of a text without the lines that cannot be read, and its table. None if it cannot
 /// be read without them.
-fn readable(
+fn readable<S: Sections>(
     mut text: String,
     path: &Path,
     errors: &mut Vec<ConfigError>,
-) -> Option<(Config, toml::Table)> {
+) -> Option<(Config<S>, toml::Table)> {
     let mut before: Option<(usize, String)> = None;
     loop {
         let error = match Config::parse(&text, path) {
@@ -243,7 +270,11 @@ fn without_entry(text: &str, line: usize) -> Option<String> {
 }
 
 /// The configuration without the settings that are out of their range. `table` has what was given.
-fn within_range(config: Config, mut table: toml::Table, errors: &mut Vec<ConfigError>) -> Config {
+fn within_range<S: Sections>(
+    config: Config<S>,
+    mut table: toml::Table,
+    errors: &mut Vec<ConfigError>,
+) -> Config<S> {
     let mut config = config.with_secrets();
     while let Err(error) = config.check() {
         let is_left_out = match &error {
@@ -251,7 +282,7 @@ fn within_range(config: Config, mut table: toml::Table, errors: &mut Vec<ConfigE
             _ => false,
         };
         errors.push(error);
-        match table.clone().try_into::<Config>() {
+        match Config::<S>::from_table(table.clone()) {
             Ok(rest) if is_left_out => config = rest.with_secrets(),
             _ => break,
         }
@@ -293,35 +324,39 @@ fn key_at(text: &str, line: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_model::{PlannerSettings, Span};
+    use serde::Serialize;
+
     use super::*;
-    use lacuna_model::Span;
+
+    /// The sections of a program that reads `[planner]` alone.
+    #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Planning {
+        planner: PlannerSettings,
+    }
+
+    impl Sections for Planning {
+        fn check(&self) -> Result<(), SettingError> {
+            self.planner.check()
+        }
+    }
+
+    fn parse(text: &str) -> Result<Config<Planning>, ConfigError> {
+        let config = Config::<Planning>::parse(text, Path::new("lacuna.toml"))?;
+        config.check()?;
+        Ok(config)
+    }
 
     fn refused(text: &str) -> String {
-        Config::parse(text, Path::new("lacuna.toml"))
-            .and_then(|c| c.check())
-            .unwrap_err()
-            .to_string()
+        parse(text).unwrap_err().to_string()
     }
 
     #[test]
     fn an_empty_file_means_defaults_and_print_reads_back() {
-        let config = Config::parse("", Path::new("x")).unwrap();
+        let config = parse("").unwrap();
         assert_eq!(config, Config::default());
-        config.check().unwrap();
-        let printed = config.print().unwrap();
-        assert_eq!(Config::parse(&printed, Path::new("x")).unwrap(), config);
-    }
-
-    #[test]
-    fn a_recording_prints_and_reads_back() {
-        let text = "[ingest.recording]\npath = \"holes.csv\"\nplanned_file = \"planned.csv\"\n\
-                    rate = 600\nstart = 1613347732\nend = \"2021-02-16T00:00:00Z\"\n";
-        let config = Config::parse(text, Path::new("x")).unwrap();
-        let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
-        assert_eq!(again, config);
-        let recording = config.ingest.recording.unwrap();
-        assert_eq!(recording.rate, 600.0);
-        assert_eq!(recording.planned_file.unwrap(), Path::new("planned.csv"));
+        assert_eq!(parse(&config.print().unwrap()).unwrap(), config);
     }
 
     #[test]
@@ -335,11 +370,21 @@ mod tests {
             error.contains("unknown field") && error.contains("`horizon`"),
             "{error}"
         );
+        let error = refused("[bus]\nurll = \"nats://n\"\n");
+        assert!(error.starts_with("lacuna.toml:2:1: bus.urll: "), "{error}");
+    }
+
+    /// A section of another program is its owner's to read; a section that nothing reads is refused.
+    #[test]
+    fn a_section_of_no_program_is_refused_and_one_of_another_is_passed_over() {
         let error = refused("[plannr]\n");
         assert!(
-            error.contains("plannr") && error.contains("`planner`"),
+            error.contains("plannr") && error.contains("`planner`") && error.contains("`agent`"),
             "{error}"
         );
+        let other = parse("[agent]\ngrase = \"1s\"\n[planner]\nhorizon = \"7s\"\n").unwrap();
+        assert_eq!(other.planner.horizon, Span::from_secs(7));
+        assert!(!other.print().unwrap().contains("[agent]"));
     }
 
     #[test]
@@ -348,7 +393,7 @@ mod tests {
         let path = dir.path().join("lacuna.toml");
         let errors = |text: &str| -> Vec<String> {
             std::fs::write(&path, text).unwrap();
-            let (_, errors) = Config::inspect(&path);
+            let (_, errors) = Config::<Planning>::inspect(&path);
             let shown = errors.iter().map(ToString::to_string);
             shown
                 .map(|error| error.replace(&format!("{}:", path.display()), ""))
@@ -356,32 +401,21 @@ mod tests {
         };
         let text = "# a file with errors of each kind\n[planner]\nhorizn = \"10s\"\n\
                     horizon = \"0s\"\ngap = 2.0\n[plannr]\nhorizon = \"3s\"\n\
-                    [control.pilots]\nextra = [\n  \"a\",\n  7,\n]\nname = \"a b\"\n\
+                    [planner.foresight]\nhorizon = [\n  \"a\",\n  7,\n]\nscenarios = 0\n\
                     [telemetry]\nlog = \"x=y=z\"\n";
         let found = errors(text);
         for (error, expected) in found.iter().zip([
             "3:1: planner.horizn: unknown field",
             "6:2: plannr: unknown field",
-            "control.pilots",
+            "planner.foresight",
             "planner.horizon is 0ms",
             "planner.gap is 2",
-            "control.pilots.name is a b",
+            "planner.foresight.scenarios is 0",
             "telemetry.log",
         ]) {
             assert!(error.contains(expected), "{expected}: {found:#?}");
         }
         assert_eq!(found.len(), 7, "{found:#?}");
-        // What is wrong with an absent setting hides no other.
-        let found = errors("[ingest.lsf]\nevents = \"lsb.events\"\n[forecast]\ndrift_ended = 0\n");
-        assert!(
-            found[0].contains("ingest.nodes_file") && found.len() == 2,
-            "{found:#?}"
-        );
-        let found = errors("[ingest.recording]\nrate = 2.0\n[planner]\nhorizon = \"0s\"\n");
-        assert!(
-            found[0].contains("missing field") && found.len() == 2,
-            "{found:#?}"
-        );
         let found = errors("[planner]\nhorizon = \n[x]\n");
         assert!(
             found[1].contains("unknown field `x`") && found.len() == 2,
@@ -389,12 +423,8 @@ mod tests {
         );
         assert_eq!(errors(""), [""; 0]);
         std::fs::remove_file(&path).unwrap();
-        assert!(
-            Config::load(&path)
-                .unwrap_err()
-                .to_string()
-                .contains("cannot read")
-        );
+        let gone = Config::<Planning>::load(&path).unwrap_err();
+        assert!(gone.to_string().contains("cannot read"), "{gone}");
     }
 
     #[test]
@@ -408,21 +438,11 @@ mod tests {
     }
 
     #[test]
-    fn values_are_checked_together() {
-        let error = refused("[control]\nrenew_every = \"50s\"\n");
-        assert!(error.contains("control.renew_every is 50s"), "{error}");
-        let error = refused("[ingest.recording]\npath = \"x\"\nrate = -1.0\n");
-        assert!(error.contains("ingest.recording.rate is -1"), "{error}");
-        let error = refused("[planner]\nhorizon = \"0s\"\n");
-        assert!(error.contains("planner.horizon"), "{error}");
-    }
-
-    #[test]
     fn the_password_is_never_printed() {
-        let mut config = Config::default();
+        let mut config = Config::<Planning>::default();
         config.bus.password = Some("geheim".to_owned().into());
         assert!(!config.print().unwrap().contains("geheim"));
         assert!(!format!("{config:?}").contains("geheim"));
-        assert_eq!(config.planner.horizon, Span::from_secs(120));
+        assert!(config.print().unwrap().contains("[planner]"));
     }
 }

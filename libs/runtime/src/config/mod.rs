@@ -2,20 +2,21 @@
 //! default. Lengths of time are written `120s`, `15m`. Secrets come from files or from the
 //! environment, never from this file.
 //!
-//! The section of a core library is defined there, with its defaults and documents: `[control]` and
-//! `[agent]` in `lacuna_trainer`, `[control.pilots]` in `lacuna_pilots`, `[forecast]` in
-//! `lacuna_forecast`, `[ingest.slurm]`, `[ingest.pbs]` and `[ingest.lsf]` in `lacuna_scheduler`, and
-//! `[planner]` in `lacuna_model`. This module defines the other sections and reads the file.
+//! A program names the sections that it reads as a type with [`Sections`]: of these it refuses each
+//! wrong value and unknown key, and of the file each unknown section. `lacuna` joins all sections, so
+//! `lacuna config check` refuses whatever a service would.
+//!
+//! The sections of every program are defined here, and `[gateway]`, whose service has no core. The
+//! others are defined in the core that uses them, which this crate does not know: `[control]` and
+//! `[agent]` in `lacuna_trainer`, `[control.pilots]` and `[planner]` in `lacuna_model`, `[forecast]`
+//! in `lacuna_forecast`, and `[ingest]` in `lacuna_scheduler`.
 
 mod gateway;
-mod ingest;
 mod load;
 mod sections;
-#[cfg(test)]
-mod tests;
-mod text;
 
 pub use gateway::Gateway;
-pub use ingest::{Ingest, KindsSource, Recording, RecordingPace, TopologySource};
 pub use load::ConfigError;
-pub use sections::{BusSettings, Cluster, Config, Http, LogFormat, Telemetry};
+pub use sections::{
+    BusSettings, Cluster, Config, Http, LogFormat, NoSections, Sections, Telemetry,
+};

@@ -1,22 +1,43 @@
-//! The sections and their defaults.
+//! The sections of every program and their defaults, and those of one program beside them.
 
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 
-use lacuna_forecast::settings::Forecast;
-use lacuna_model::{ClusterId, PlannerSettings, Span, SpanText};
-use lacuna_trainer::settings::{Agent, Control};
+use lacuna_model::{ClusterId, SettingError, Span, SpanText};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::gateway::Gateway;
-use super::ingest::Ingest;
 use crate::secret::Secret;
 
-/// The whole configuration.
+/// The sections of the configuration that one program reads, besides those of every program. Its
+/// fields have the names of the sections. Serde ignores the sections of other programs, so the type
+/// itself does not deny unknown fields, while each section does.
+pub trait Sections: Clone + Default + Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Checks the values that types alone do not restrict.
+    ///
+    /// # Errors
+    /// The first value that is out of its range.
+    fn check(&self) -> Result<(), SettingError>;
+}
+
+/// No sections besides those of every program.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
+pub struct NoSections {}
+
+impl Sections for NoSections {
+    fn check(&self) -> Result<(), SettingError> {
+        Ok(())
+    }
+}
+
+/// The configuration of a program: the sections of every program, and its own. A setting is named as
+/// in the file: `config.bus.url`, and `config.control.store` where `S` has a section `control`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+#[serde(default)]
+#[schemars(bound = "S: Default + Serialize + JsonSchema")]
+pub struct Config<S = NoSections> {
     /// The cluster and the leadership of its services.
     pub cluster: Cluster,
     /// The connection to nats-server.
@@ -25,18 +46,36 @@ pub struct Config {
     pub http: Http,
     /// Level and format of the logs.
     pub telemetry: Telemetry,
-    /// The sources of events.
-    pub ingest: Ingest,
-    /// How remaining hole lengths are predicted.
-    pub forecast: Forecast,
-    /// How plans are made.
-    pub planner: PlannerSettings,
-    /// How trainers are admitted and leases kept.
-    pub control: Control,
-    /// How nodes run training.
-    pub agent: Agent,
-    /// The operator's page.
-    pub gateway: Gateway,
+    /// The sections of the program.
+    #[serde(flatten)]
+    pub own: S,
+}
+
+impl<S> Deref for Config<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.own
+    }
+}
+
+impl<S> DerefMut for Config<S> {
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.own
+    }
+}
+
+impl<S> Config<S> {
+    /// The sections of every program alone.
+    pub(crate) fn shared(&self) -> Config {
+        Config {
+            cluster: self.cluster.clone(),
+            bus: self.bus.clone(),
+            http: self.http.clone(),
+            telemetry: self.telemetry.clone(),
+            own: NoSections {},
+        }
+    }
 }
 
 /// The cluster and the leadership of its services.

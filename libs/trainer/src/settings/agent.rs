@@ -96,11 +96,7 @@ impl Default for Agent {
 }
 
 impl Agent {
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// The first value that is out of range.
-    pub fn check(&self) -> Result<(), SettingError> {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("agent.dead_man", self.dead_man),
             ("agent.report_every", self.report_every),

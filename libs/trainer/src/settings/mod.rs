@@ -110,11 +110,7 @@ impl Control {
         pilots.is_some_and(|pilots| pilots.mode == Mode::On)
     }
 
-    /// Checks the values.
-    ///
-    /// # Errors
-    /// The first value that is out of range.
-    pub fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
             ("control.renew_every", self.renew_every),
             ("control.reconcile_every", self.reconcile_every),
@@ -138,4 +134,19 @@ impl Control {
         self.access.check()?;
         self.pilots.as_ref().map_or(Ok(()), Pilots::check)
     }
+}
+
+/// Checks the values of both sections: control and agents agree on when a lease is over.
+///
+/// # Errors
+/// The first value that is out of range.
+pub fn check(control: &Control, agent: &Agent) -> Result<(), SettingError> {
+    control.check()?;
+    agent.check()?;
+    SettingError::unless(
+        control.renew_every.as_ms() <= agent.dead_man.as_ms() / 2,
+        "control.renew_every",
+        control.renew_every,
+        "at most half of agent.dead_man, so that one lost renewal stops nothing",
+    )
 }

@@ -8,14 +8,14 @@ use tokio::process::Command;
 
 use lacuna_model::pilots::Pilots;
 use lacuna_model::{Span, Topology};
-use lacuna_runtime::Config;
 use lacuna_runtime::command::{self, Bounds, Ended};
-use lacuna_runtime::config::TopologySource;
 use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_scheduler::ingest::TopologySource;
 use lacuna_scheduler::submit::CommandLine;
 use lacuna_scheduler::topology as live;
 use lacuna_trace::topology::{TopologyFormat, TopologyOptions};
 
+use crate::Config;
 use crate::commands::{config, topology};
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::{self, JsonArg};

@@ -8,9 +8,9 @@ use clap::Subcommand;
 
 use lacuna_model::pilots::Pilots;
 use lacuna_planner::objective::Objective;
-use lacuna_runtime::config::Config;
 use lacuna_runtime::nats_conf::{NatsConf, ServerKeys};
 
+use crate::Config;
 use crate::error::{CliError, Exit, Result};
 use crate::output::{self, JsonArg};
 

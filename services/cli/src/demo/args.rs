@@ -9,10 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use lacuna_model::Span;
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::config::{Config, Recording, RecordingPace};
+use lacuna_scheduler::ingest::{Recording, RecordingPace};
 
 use super::input::{self, Input};
 use super::{outcome, play, report};
+use crate::Config;
 use crate::client::Client;
 use crate::error::{Result, file_error};
 use crate::output::{self, JsonArg, parse_span};

@@ -7,13 +7,14 @@ use clap::Args;
 
 use lacuna_model::{ClusterId, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
-use lacuna_runtime::config::{Config, Recording, RecordingPace};
+use lacuna_scheduler::ingest::{Recording, RecordingPace};
 
 use super::child::ChildEvent;
 use super::preflight;
 use super::runtime_file::{RuntimeFile, default_data_dir};
 use super::stop::stop_token;
 use super::supervisor::{Settings, Supervisor, SupervisorEvent};
+use crate::Config;
 use crate::commands::config;
 use crate::error::Result;
 use crate::output::{self, JsonArg, parse_time};

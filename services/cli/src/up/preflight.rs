@@ -1,7 +1,7 @@
 //! Checks the files that ingest will read, before a process starts. A service that cannot read its
 //! files would only be restarted again and again.
 
-use lacuna_runtime::config::{Ingest, Recording};
+use lacuna_scheduler::ingest::{Ingest, Recording};
 
 use crate::error::{CliError, Exit, Result};
 use crate::output::iso;
@@ -55,7 +55,7 @@ fn check_recording(recording: &Recording) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use lacuna_model::Timestamp;
-    use lacuna_runtime::config::RecordingPace;
+    use lacuna_scheduler::ingest::RecordingPace;
 
     use super::*;
 

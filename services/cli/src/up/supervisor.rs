@@ -8,7 +8,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use lacuna_runtime::config::Config;
 use lacuna_runtime::http::ask;
 use lacuna_runtime::leader::LOOP;
 
@@ -17,6 +16,7 @@ use super::find::{Addresses, SERVICES, addresses, sibling};
 use super::log::Log;
 use super::nats;
 use super::runtime_file::{DirLock, RuntimeFile};
+use crate::Config;
 use crate::commands::keys::{Prepared, prepare};
 use crate::error::{CliError, Result, file_error};
 use crate::output;

@@ -25,13 +25,14 @@ use std::collections::BTreeMap;
 
 use lacuna_model::pilots::Mode;
 use lacuna_model::{ControlsChange, NodeId};
-use lacuna_runtime::{Context, OnError, ServiceError};
+use lacuna_runtime::{OnError, ServiceError};
 use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::access::{Access, Denied};
 use crate::audit::Trail;
+use crate::sections::Context;
 use check::Check;
 use service::Service;
 

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use lacuna_model::pilots::Assumed;
 use lacuna_model::{NodeId, RescaleCost, TrainerId};
 use lacuna_pilots::observe::{Observer, Planned, hour_of};
+use lacuna_runtime::Bucket;
 use lacuna_runtime::metrics::{self, Counter, Error, Registry};
-use lacuna_runtime::{Bucket, Context};
 use lacuna_wire::address;
 use lacuna_wire::msg::{ObservedHour, PlanState, PoolState, TrainersState};
 use prometheus::IntGauge;
+
+use crate::sections::Context;
 
 /// Metrics of observation.
 #[derive(Debug, Clone)]

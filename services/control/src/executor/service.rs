@@ -13,7 +13,7 @@ use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Limits, Mode, Note, Offer, Refusal, Ticket, Wants,
 };
 use lacuna_pilots::limit::time_limit;
-use lacuna_runtime::{Context, Received, ServiceError, Start, Stopwatch, Subscription};
+use lacuna_runtime::{Received, ServiceError, Start, Stopwatch, Subscription};
 use lacuna_scheduler::check::{Finding, Verdict};
 use lacuna_scheduler::job::JobId;
 use lacuna_wire::address;
@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Access, Denied, requester};
 use crate::audit::{AuditedRequest, Trail};
+use crate::sections::Context;
 
 use super::check::Check;
 use super::commands::{Ran, Runner};

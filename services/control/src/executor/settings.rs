@@ -7,13 +7,14 @@ use std::time::Duration;
 use lacuna_model::pilots::{Pace, Pilots, SchedulerKind, TimeLimit};
 use lacuna_model::{KindName, Span};
 use lacuna_pilots::keeper::{Mode, Settings};
-use lacuna_runtime::{Context, Misconfigured, ServiceError};
+use lacuna_runtime::{Misconfigured, ServiceError};
 use lacuna_scheduler::job::Owner;
 use lacuna_scheduler::submit::pbs::{self, Pbs};
 use lacuna_scheduler::submit::slurm::{self, Slurm};
 use lacuna_scheduler::submit::{Programs, Scheduler, Submission, mark};
 
 use super::helper::Helper;
+use crate::sections::Context;
 
 /// Variables that the scheduler's commands see, besides those that the configuration names.
 const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];

@@ -24,7 +24,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use lacuna_model::{Action, Members, RunId, Token, TrainerId, TrainerSpec};
-use lacuna_runtime::{Context, Misconfigured, ServiceError, task, virtual_time};
+use lacuna_runtime::{Misconfigured, ServiceError, task, virtual_time};
 use lacuna_wire::address;
 use lacuna_wire::msg::StoreSecret;
 use prometheus::IntCounter;
@@ -33,6 +33,7 @@ use ring::rand::SystemRandom;
 
 use self::serve::{STILL, Shared};
 use crate::access::Denied;
+use crate::sections::Context;
 
 /// The open store, for control.
 #[derive(Debug)]

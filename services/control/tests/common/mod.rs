@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use lacuna_control_service::{Config, Context};
 use lacuna_model::ClusterId;
-use lacuna_runtime::{ClusterClock, Config, Context, Health, Tasks, metrics::Registry};
+use lacuna_runtime::{ClusterClock, Health, Tasks, metrics::Registry};
 use lacuna_testkit::{TestNats, connect};
 use tokio_util::sync::CancellationToken;
 

@@ -15,7 +15,7 @@ mod source;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_pool::UnknownNodes;
-use lacuna_runtime::{Context, Misconfigured, OnError, ServiceError};
+use lacuna_runtime::{Misconfigured, OnError, ServiceError};
 use lacuna_scheduler::settings::Polling;
 use lacuna_scheduler::{LsfState, NodeStatus, PlannedJob, RunningJobs};
 use tokio::sync::{mpsc, oneshot};
@@ -24,6 +24,7 @@ pub use metrics::{FollowMetrics, SchedulerMetrics};
 
 use source::Source;
 
+use crate::sections::Context;
 use crate::topology::{Asked, Asking};
 
 /// An observation of an adapter.

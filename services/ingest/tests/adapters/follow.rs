@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
+use lacuna_ingest_service::Config;
 use lacuna_model::{EventKind, Span};
+use lacuna_runtime::Misconfigured;
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Config, Misconfigured};
 use lacuna_scheduler::settings::{Following, Lsf, Marks, Pbs};
 use lacuna_testkit::TestNats;
 

@@ -1,7 +1,8 @@
 //! Where nodes are and of which kind, by a live scheduler and by a file.
 
+use lacuna_ingest_service::Config;
 use lacuna_model::{NodeId, Span};
-use lacuna_runtime::{Config, Follow, Misconfigured, Start};
+use lacuna_runtime::{Follow, Misconfigured, Start};
 use lacuna_scheduler::kinds::KindRules;
 use lacuna_scheduler::settings::Pbs;
 use lacuna_testkit::{TestNats, connect};

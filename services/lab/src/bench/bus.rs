@@ -18,6 +18,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use lacuna_cli::Config;
 use lacuna_cli::client::Client;
 use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, progress_bar};
@@ -27,7 +28,6 @@ use lacuna_model::{
     Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
     Work,
 };
-use lacuna_runtime::Config;
 use lacuna_runtime::clock::Stopwatch;
 
 use self::churn::Churn;

@@ -10,8 +10,7 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde_json::Value;
 
-use lacuna_runtime::config::Config;
-
+use crate::Config;
 use crate::error::{CliError, Result};
 use crate::output::{self, JsonArg};
 

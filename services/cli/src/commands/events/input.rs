@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use lacuna_model::{Span, Timestamp};
-use lacuna_runtime::config::Ingest;
+use lacuna_scheduler::ingest::Ingest;
 use lacuna_wire::external::{self, ExternalError};
 
 use crate::error::{Result, file_error};

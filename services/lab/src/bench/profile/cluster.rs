@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use lacuna_agent_service::AgentArgs;
+use lacuna_cli::Config;
 use lacuna_cli::client::{from_bus, unexpected};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_model::{
@@ -19,7 +20,7 @@ use lacuna_model::{
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::virtual_time::Host;
 use lacuna_runtime::{
-    Bus, BusError, Config, Delays, Follow, NoArgs, SimulatedServer, Start, Stopwatch, simulate,
+    Bus, BusError, Delays, Follow, NoArgs, SimulatedServer, Start, Stopwatch, simulate,
 };
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, Reply, Request, TrainersState};

@@ -7,11 +7,12 @@ mod program;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use lacuna_cli::Config;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
 use lacuna_cli::table::{Side, render};
 use lacuna_model::{Elastic, RescaleCost};
-use lacuna_runtime::{Config, virtual_time};
+use lacuna_runtime::virtual_time;
 use lacuna_trainer::settings::ProfileOrder;
 
 use cluster::Cluster;

@@ -1,11 +1,12 @@
-//! Sections as the file has them: what is read, printed, and refused by its key.
+//! The whole file: what is read, printed, and refused by its key.
 
 use std::path::Path;
 
 use lacuna_model::pilots::Mode;
 use lacuna_model::{Policy, Span};
+use lacuna_runtime::ConfigError;
 
-use super::{Config, ConfigError};
+use super::Config;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let config = Config::parse(text, Path::new("lacuna.toml"))?;
@@ -15,6 +16,67 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 
 fn complaint(text: &str) -> String {
     parse(text).unwrap_err().to_string()
+}
+
+/// The one list of sections in runtime has those of `Config` and no others.
+#[test]
+fn each_section_has_an_owner() {
+    let error = complaint("[nothing]\n");
+    let listed = error.split('`').skip(1).step_by(2).skip(1);
+    let schema = schemars::schema_for!(Config);
+    let owned = schema.get("properties").and_then(|p| p.as_object());
+    let mut owned: Vec<&str> = owned.unwrap().keys().map(String::as_str).collect();
+    let mut listed: Vec<&str> = listed.collect();
+    owned.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, owned, "{error}");
+    assert_eq!(listed.len(), 10);
+}
+
+#[test]
+fn a_recording_prints_and_reads_back() {
+    let text = "[ingest.recording]\npath = \"holes.csv\"\nplanned_file = \"planned.csv\"\n\
+                rate = 600\nstart = 1613347732\nend = \"2021-02-16T00:00:00Z\"\n";
+    let config = Config::parse(text, Path::new("x")).unwrap();
+    let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
+    assert_eq!(again, config);
+    let recording = config.own.ingest.recording.unwrap();
+    assert_eq!(recording.rate, 600.0);
+    assert_eq!(recording.planned_file.unwrap(), Path::new("planned.csv"));
+}
+
+#[test]
+fn what_is_wrong_with_one_section_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lacuna.toml");
+    let errors = |text: &str| -> Vec<String> {
+        std::fs::write(&path, text).unwrap();
+        let (_, errors) = Config::inspect(&path);
+        let shown = errors.iter().map(ToString::to_string);
+        shown
+            .map(|error| error.replace(&format!("{}:", path.display()), ""))
+            .collect()
+    };
+    let found = errors("[ingest.lsf]\nevents = \"lsb.events\"\n[forecast]\ndrift_ended = 0\n");
+    assert!(
+        found[0].contains("ingest.nodes_file") && found.len() == 2,
+        "{found:#?}"
+    );
+    let found = errors("[ingest.recording]\nrate = 2.0\n[planner]\nhorizon = \"0s\"\n");
+    assert!(
+        found[0].contains("missing field") && found.len() == 2,
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn values_are_checked_together() {
+    let error = complaint("[control]\nrenew_every = \"50s\"\n");
+    assert!(error.contains("control.renew_every is 50s"), "{error}");
+    let error = complaint("[ingest.recording]\npath = \"x\"\nrate = -1.0\n");
+    assert!(error.contains("ingest.recording.rate is -1"), "{error}");
+    let error = complaint("[planner]\nhorizon = \"0s\"\n");
+    assert!(error.contains("planner.horizon"), "{error}");
 }
 
 #[test]
@@ -56,7 +118,7 @@ fn an_adapter_prints_and_reads_back() {
     config.check().unwrap();
     let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
     assert_eq!(again, config);
-    let slurm = config.ingest.slurm.unwrap();
+    let slurm = config.own.ingest.slurm.unwrap();
     assert_eq!(slurm.sinfo, ["sinfo"]);
     assert_eq!(slurm.pilots.name.as_deref(), Some("lacuna-pilot"));
     assert_eq!(slurm.polling.every.as_ms(), 2000);
@@ -146,7 +208,7 @@ fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
     assert_eq!(config.planner.policy, Policy::Auto);
     let text = "[planner]\npolicy = \"forecast\"\n[planner.foresight]\nhorizon = \"5m\"\n\
                 hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
-    let planner = parse(text).unwrap().planner;
+    let planner = parse(text).unwrap().own.planner;
     assert_eq!(planner.policy, Policy::Forecast);
     assert_eq!(planner.foresight.horizon, Span::from_secs(300));
     assert!(!planner.foresight.repool && !planner.foresight.refuse);
@@ -188,7 +250,7 @@ fn a_planner_that_makes_no_sense_is_refused_by_its_name() {
 fn nothing_is_submitted_unless_somebody_says_on() {
     assert_eq!(parse("").unwrap().control.pilots, None);
     let pilots = parse("[control.pilots]\npartition = \"filler\"\n").unwrap();
-    let pilots = pilots.control.pilots.unwrap();
+    let pilots = pilots.own.control.pilots.unwrap();
     assert_eq!(pilots.mode, Mode::Observe);
     let text = "[control.pilots]\nmode = \"on\"\npartition = \"filler\"\n\
                 agent_config = \"/etc/lacuna/lacuna.toml\"\n\
@@ -197,7 +259,7 @@ fn nothing_is_submitted_unless_somebody_says_on() {
     let config = parse(text).unwrap();
     let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
     assert_eq!(again, config);
-    assert_eq!(config.control.pilots.unwrap().mode, Mode::On);
+    assert_eq!(config.own.control.pilots.unwrap().mode, Mode::On);
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt;
 
 use lacuna_model::Timestamp;
-use lacuna_wire::time_text;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserializer, Serializer, de};
 
@@ -29,16 +28,27 @@ impl TimeText {
         impl de::Visitor<'_> for Visitor {
             type Value = Timestamp;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a time as in \"2021-02-15T00:08:52Z\", or seconds since 1970")
+                f.write_str(
+                    "a time with an offset as in \"2021-02-15T00:08:52Z\", or seconds since 1970",
+                )
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
-                time_text::parse(text).map_err(E::custom)
+                let text = text.trim();
+                if let Ok(seconds) = text.parse() {
+                    return self.visit_f64(seconds);
+                }
+                let time = text.parse::<jiff::Timestamp>();
+                time.map(|time| Timestamp::from_unix_ms(time.as_millisecond()))
+                    .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
             }
             fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<Timestamp, E> {
                 self.visit_f64(seconds as f64)
             }
             fn visit_f64<E: de::Error>(self, seconds: f64) -> Result<Timestamp, E> {
-                time_text::from_seconds(seconds)
+                let time = jiff::Timestamp::from_millisecond((seconds * 1000.0).round() as i64);
+                time.ok()
+                    .filter(|_| seconds >= 0.0)
+                    .map(|time| Timestamp::from_unix_ms(time.as_millisecond()))
                     .ok_or_else(|| E::invalid_value(de::Unexpected::Float(seconds), &self))
             }
         }

@@ -1,16 +1,18 @@
 //! The section `[ingest]`: the sources of events.
 
+mod time_text;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{SettingError, Span, SpanText, Timestamp};
-use lacuna_scheduler::kinds::{KindRules, LabelSource};
-use lacuna_scheduler::settings::{Lsf, Pbs, Slurm};
-use lacuna_scheduler::topology::TopologyOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::text::TimeText;
+use crate::kinds::{KindRules, LabelSource};
+use crate::settings::{Lsf, Pbs, Slurm};
+use crate::topology::TopologyOptions;
+use time_text::TimeText;
 
 /// The sources of events. Events of external programs are always read. One recording or one live
 /// scheduler may be read in addition.
@@ -253,7 +255,7 @@ impl Ingest {
     ///
     /// # Errors
     /// The first value that is out of its range, or the second source.
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([("ingest.snapshot_every", self.snapshot_every)])?;
         SettingError::unless(
             self.dedup_window > 0,
