@@ -29,6 +29,7 @@ mod planning;
 mod pool;
 mod reason;
 mod replay;
+mod scheduler;
 mod settings;
 mod stage;
 mod step_costs;
@@ -73,6 +74,7 @@ pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
 pub use replay::{Judged, Replay};
+pub use scheduler::SchedulerName;
 pub use settings::{SettingError, SpanText};
 pub use stage::{Stage, Staged, Stages, Steps, StepsAt};
 pub use step_costs::{

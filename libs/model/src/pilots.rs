@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{KindName, SettingError, Span, SpanText};
+use crate::{KindName, SchedulerName, SettingError, Span, SpanText};
 
 /// Mode of pilots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,17 +34,6 @@ impl Mode {
     }
 }
 
-/// The batch scheduler of pilots.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SchedulerKind {
-    /// Slurm, by `sbatch`, `scancel` and `squeue`.
-    #[default]
-    Slurm,
-    /// OpenPBS or PBS Professional, by `qsub`, `qdel` and `qstat`.
-    Pbs,
-}
-
 /// Submission of pilots. Without this section control starts no agents; `lacuna up` or the site
 /// starts them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,8 +41,8 @@ pub enum SchedulerKind {
 pub struct Pilots {
     /// Mode of pilots.
     pub mode: Mode,
-    /// The batch scheduler of pilots.
-    pub scheduler: SchedulerKind,
+    /// The batch scheduler of pilots: `slurm`, `pbs` or `flux`.
+    pub scheduler: SchedulerName,
     /// Partition or queue of pilots; the scheduler's default if empty.
     pub partition: String,
     /// Account of pilots; the default of control's user if empty.
@@ -79,12 +68,12 @@ pub struct Pilots {
     /// (`exec srun ... lacuna-agent --pilot --node "$SLURMD_NODENAME"`).
     pub script: Option<PathBuf>,
     /// Variables of control's environment for the commands and for pilots, besides `PATH`, `HOME`,
-    /// `USER` and those that begin with `SLURM_CONF` or `PBS_`.
+    /// `USER` and those that tell where the scheduler is (`SLURM_CONF`, `PBS_`, `FLUX_URI`).
     pub pass_env: Vec<String>,
-    /// Whether pilots start although `lacuna check slurm` finds conditions under which they harm
+    /// Whether pilots start although the site check (`lacuna check slurm`) finds conditions under which they harm
     /// batch jobs.
     pub override_check: bool,
-    /// Time between two of control's checks of Slurm's configuration.
+    /// Time between two of control's checks of the scheduler's configuration.
     #[serde(with = "SpanText")]
     pub check_every: Span,
     /// The command that submits and cancels each pilot under the account of its trainer's owner, as in
@@ -135,7 +124,7 @@ impl Default for Pilots {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
-            scheduler: SchedulerKind::default(),
+            scheduler: SchedulerName::default(),
             partition: String::new(),
             account: String::new(),
             qos: String::new(),
@@ -165,11 +154,11 @@ impl Default for Pilots {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Commands {
-    /// Submits a pilot; `["sbatch"]` or `["qsub"]` if empty.
+    /// Submits a pilot; the scheduler's own if empty, as `["sbatch"]`.
     pub submit: Vec<String>,
-    /// Cancels pilots; `["scancel"]` or `["qdel"]` if empty.
+    /// Cancels pilots; the scheduler's own if empty, as `["scancel"]`.
     pub cancel: Vec<String>,
-    /// Lists pilots; `["squeue"]` or `["qstat"]` if empty.
+    /// Lists pilots; the scheduler's own if empty, as `["squeue"]`.
     pub list: Vec<String>,
     /// Prints the configuration of Slurm for the site check; `["scontrol"]` if empty.
     pub scontrol: Vec<String>,

@@ -9,9 +9,11 @@ use lacuna_model::{SettingError, Span, SpanText, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kinds::{KindRules, LabelSource};
-use crate::settings::{Lsf, Pbs, Slurm};
+use crate::kinds::KindRules;
+use crate::live::Live;
+use crate::settings::{Flux, Lsf, Pbs, Slurm};
 use crate::topology::TopologyOptions;
+use crate::{SchedulerName, Sections};
 use time_text::TimeText;
 
 /// The sources of events. Events of external programs are always read. One recording or one live
@@ -33,7 +35,7 @@ pub struct Ingest {
     /// Whether external events may name any node where keys are in use without a `nodes_file`.
     /// If not, they may name only nodes that the scheduler's adapter has seen.
     pub any_node: bool,
-    /// Where nodes are: a file, or `slurm` or `pbs` to ask the scheduler. A file may be Slurm's
+    /// Where nodes are: a file, or the name of the scheduler, `slurm` or `pbs`, to ask it. A file may be Slurm's
     /// `topology.conf` or `topology.yaml`, the output of `scontrol show topology`, `pbsnodes -a -F
     /// json`, `bmgroup -cu` or `ibnetdiscover`, LSF's `lsb.hosts`, or CSV `node,leaf[,pod[,...]]`.
     /// Without it all nodes are equally near.
@@ -54,8 +56,8 @@ pub struct Ingest {
     pub kinds_file: Option<PathBuf>,
     /// Kinds of nodes, as partitions of CPU and of GPU nodes: for each kind the labels of its nodes,
     /// one of which is enough. `partition:`, `feature:` and `gres:` of Slurm, `queue:` and
-    /// `resource:` of PBS, `type:`, `model:` and `resource:` of LSF, `nodes:` with a list, or
-    /// `rest`. Without kinds all nodes are alike.
+    /// `resource:` of PBS, `type:`, `model:` and `resource:` of LSF, `queue:` and `property:` of
+    /// Flux, `nodes:` with a list, or `rest`. Without kinds all nodes are alike.
     #[serde(skip_serializing_if = "KindRules::is_empty")]
     pub kinds: KindRules,
     /// A recording of a machine to replay.
@@ -66,6 +68,8 @@ pub struct Ingest {
     pub pbs: Option<Pbs>,
     /// A live LSF.
     pub lsf: Option<Lsf>,
+    /// A live Flux.
+    pub flux: Option<Flux>,
 }
 
 impl Default for Ingest {
@@ -86,6 +90,7 @@ impl Default for Ingest {
             slurm: None,
             pbs: None,
             lsf: None,
+            flux: None,
         }
     }
 }
@@ -95,18 +100,15 @@ impl Default for Ingest {
 pub enum TopologySource<'a> {
     /// A file of any known format.
     File(&'a Path),
-    /// The live Slurm, by `scontrol show topology`.
-    Slurm,
-    /// The live PBS, by `pbsnodes`.
-    Pbs,
+    /// The live scheduler of this name.
+    Scheduler(SchedulerName),
 }
 
 impl fmt::Display for TopologySource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
-            Self::Slurm => f.write_str("slurm"),
-            Self::Pbs => f.write_str("pbs"),
+            Self::Scheduler(name) => name.fmt(f),
         }
     }
 }
@@ -116,10 +118,8 @@ impl fmt::Display for TopologySource<'_> {
 pub enum KindsSource<'a> {
     /// A list, or the output of `lshosts -w`.
     File(&'a Path),
-    /// The live Slurm, by `sinfo`.
-    Slurm,
-    /// The live PBS, by `pbsnodes`.
-    Pbs,
+    /// The live scheduler of this name.
+    Scheduler(SchedulerName),
     /// The setting alone.
     Setting,
 }
@@ -128,8 +128,7 @@ impl fmt::Display for KindsSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
-            Self::Slurm => f.write_str("slurm"),
-            Self::Pbs => f.write_str("pbs"),
+            Self::Scheduler(name) => name.fmt(f),
             Self::Setting => f.write_str("ingest.kinds"),
         }
     }
@@ -189,15 +188,29 @@ impl Ingest {
         }
     }
 
+    /// The sections of live schedulers.
+    #[must_use]
+    pub fn sections(&self) -> Sections<'_> {
+        Sections {
+            slurm: self.slurm.as_ref(),
+            pbs: self.pbs.as_ref(),
+            lsf: self.lsf.as_ref(),
+            flux: self.flux.as_ref(),
+        }
+    }
+
+    /// The live scheduler, if there is one.
+    #[must_use]
+    pub fn live(&self) -> Option<Box<dyn Live>> {
+        self.sections().live().into_iter().next()
+    }
+
     /// The source of the topology, if there is one.
     #[must_use]
     pub fn topology_source(&self) -> Option<TopologySource<'_>> {
         let path = self.topology.as_deref()?;
-        Some(match path.to_str() {
-            Some("slurm") => TopologySource::Slurm,
-            Some("pbs") => TopologySource::Pbs,
-            _ => TopologySource::File(path),
-        })
+        let scheduler = path.to_str().and_then(SchedulerName::named);
+        Some(scheduler.map_or(TopologySource::File(path), TopologySource::Scheduler))
     }
 
     /// The source of the kinds of nodes, if there is one.
@@ -209,46 +222,35 @@ impl Ingest {
         if self.kinds.is_empty() {
             return None;
         }
-        Some(match (&self.slurm, &self.pbs) {
-            (Some(_), _) if self.kinds.need(LabelSource::Slurm) => KindsSource::Slurm,
-            (_, Some(_)) if self.kinds.need(LabelSource::Pbs) => KindsSource::Pbs,
-            _ => KindsSource::Setting,
-        })
+        let live = self.live().filter(|live| live.kinds().is_ok());
+        let name = live.map(|live| live.scheduler());
+        let name = name.filter(|name| self.kinds.need(*name));
+        Some(name.map_or(KindsSource::Setting, KindsSource::Scheduler))
     }
 
     fn check_kinds(&self) -> Result<(), SettingError> {
-        let from_file = self.kinds_file.is_some();
-        let given = [
-            (LabelSource::Slurm, self.slurm.is_some() && !from_file),
-            (LabelSource::Pbs, self.pbs.is_some() && !from_file),
-            (LabelSource::Lsf, from_file),
-        ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given);
-        let given: Vec<LabelSource> = given.map(|(source, _)| source).collect();
-        self.kinds.check(&given)
+        if self.kinds_file.is_some() {
+            return self.kinds.check(&[SchedulerName::Lsf]);
+        }
+        let live = self.live().filter(|live| live.kinds().is_ok());
+        let name = live.map(|live| live.scheduler());
+        self.kinds.check(name.as_slice())
     }
 
     fn check_topology(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([("ingest.topology_every", self.topology_every)])?;
-        let source = self.topology_source();
-        SettingError::unless(
-            source != Some(TopologySource::Slurm) || self.slurm.is_some(),
-            "ingest.topology",
-            "slurm",
-            "a section [ingest.slurm], or a file",
-        )?;
-        SettingError::unless(
-            source != Some(TopologySource::Pbs) || self.pbs.is_some(),
-            "ingest.topology",
-            "pbs",
-            "a section [ingest.pbs], or a file",
-        )?;
-        SettingError::unless(
-            source != Some(TopologySource::Pbs) || !self.topology_keys.is_empty(),
-            "ingest.topology_keys",
-            "empty",
-            "the resources of the server's node_group_key, as in [\"switch\"]",
-        )
+        let Some(TopologySource::Scheduler(name)) = self.topology_source() else {
+            return Ok(());
+        };
+        let live = self.live().filter(|live| live.scheduler() == name);
+        let Some(live) = live else {
+            let expected = "the scheduler of a section, as slurm with [ingest.slurm], or a file";
+            return SettingError::unless(false, "ingest.topology", name, expected);
+        };
+        let question = live.topology(&self.topology_options());
+        question
+            .map(|_| ())
+            .map_err(|lacks| lacks.setting("ingest.topology"))
     }
 
     /// Checks the values, and that at most one recording or live scheduler is configured.
@@ -263,29 +265,23 @@ impl Ingest {
             self.dedup_window,
             "1 or more",
         )?;
-        let sources = [
-            self.recording.is_some(),
-            self.slurm.is_some(),
-            self.pbs.is_some(),
-            self.lsf.is_some(),
-        ];
+        let live = self.sections().live();
         SettingError::unless(
-            sources.iter().filter(|given| **given).count() <= 1,
+            live.len() + usize::from(self.recording.is_some()) <= 1,
             "ingest",
             "configured with several sources",
-            "one scheduler or one recording: recording, slurm, pbs or lsf",
+            "one scheduler or one recording",
         )?;
+        live.iter().try_for_each(|live| live.check())?;
         self.check_topology()?;
         self.check_kinds()?;
         self.recording.as_ref().map_or(Ok(()), Recording::check)?;
-        self.slurm.as_ref().map_or(Ok(()), Slurm::check)?;
-        self.pbs.as_ref().map_or(Ok(()), Pbs::check)?;
-        self.lsf.as_ref().map_or(Ok(()), Lsf::check)?;
+        let needs_nodes = live.iter().any(|live| live.needs_nodes());
         SettingError::unless(
-            self.lsf.is_none() || self.nodes_file.is_some(),
+            !needs_nodes || self.nodes_file.is_some(),
             "ingest.nodes_file",
             "absent",
-            "a list of the nodes, since lsb.events has none",
+            "a list of the nodes, since the scheduler's file has none",
         )
     }
 }

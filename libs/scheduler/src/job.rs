@@ -5,8 +5,6 @@ use std::fmt;
 use lacuna_model::NodeId;
 use lacuna_trace::JobOutcome;
 
-use crate::JobState;
-
 /// Job id of the scheduler: `4711`, `4711_3`, `4711.server`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(String);
@@ -34,6 +32,25 @@ impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// State of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobState {
+    /// The job waits.
+    Pending,
+    /// The nodes of the job are being prepared.
+    Configuring,
+    /// The job runs.
+    Running,
+    /// The job has ended, but its nodes are not free yet.
+    Completing,
+    /// The job is suspended, or changes its size, and keeps its nodes.
+    Suspended,
+    /// The job is over.
+    Over(JobOutcome),
+    /// An unknown state, as of a later release. The job holds the nodes that it names.
+    Other,
 }
 
 /// How a job ended.

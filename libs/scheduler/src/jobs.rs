@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lacuna_model::NodeId;
 use serde::{Deserialize, Serialize};
 
-use crate::NodeStatus;
+use crate::node_status::NodeStatus;
 
 /// A running job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,21 +7,19 @@
 //! | `partition:NAME`, `feature:NAME`, `gres:NAME`, `gres:NAME:TYPE` | `sinfo` of Slurm |
 //! | `queue:NAME`, `resource:NAME`, `resource:NAME=VALUE` | `pbsnodes` of PBS |
 //! | `type:NAME`, `model:NAME`, `resource:NAME` | a file with the output of `lshosts -w` of LSF |
+//! | `queue:NAME`, `property:NAME` | `flux resource list` of Flux |
 //! | `nodes:LIST` | the setting itself, in Slurm's notation |
 //! | `rest` | every node that no other kind takes |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{KindName, NodeId, NodeKinds, SettingError};
-use lacuna_trace::{FieldError, excerpt, lenient};
+use lacuna_trace::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::answer::{AnswerError, each, format, nodes, text};
-
-/// The requested fields of `sinfo`, in this order.
-const FIELDS: [&str; 4] = ["NodeList", "Partition", "Features", "Gres"];
+use crate::answer::{AnswerError, nodes};
+use crate::scheduler::{SchedulerName, row};
 
 /// The label of all nodes that no other kind takes.
 const REST: &str = "rest";
@@ -55,17 +53,6 @@ pub enum KindsError {
     List(#[from] FieldError),
 }
 
-/// A source of labels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LabelSource {
-    /// `sinfo`.
-    Slurm,
-    /// `pbsnodes`.
-    Pbs,
-    /// A file with the output of `lshosts -w`.
-    Lsf,
-}
-
 impl KindRules {
     /// The rules of these kinds.
     #[must_use]
@@ -85,7 +72,7 @@ impl KindRules {
 
     /// Whether a label can come from `source`; `rest` from any.
     #[must_use]
-    pub fn need(&self, source: LabelSource) -> bool {
+    pub fn need(&self, source: SchedulerName) -> bool {
         let of = |label: &String| sources(label).is_some_and(|all| all.contains(&source));
         self.labels().any(of)
     }
@@ -94,7 +81,7 @@ impl KindRules {
     ///
     /// # Errors
     /// The first kind that has no name or no label, and a label that no source gives.
-    pub fn check(&self, given: &[LabelSource]) -> Result<(), SettingError> {
+    pub fn check(&self, given: &[SchedulerName]) -> Result<(), SettingError> {
         for (name, labels) in &self.0 {
             let expected = "kinds of 1 to 64 of A-Z a-z 0-9 _ - ., each with a list of labels";
             let sound = KindName::new(name).is_ok() && !labels.is_empty();
@@ -103,13 +90,15 @@ impl KindRules {
         for label in self.labels() {
             let all = sources(label);
             let expected = "partition:, feature:, gres: (Slurm), queue:, resource: (PBS), type:, \
-                            model:, resource: (LSF), nodes: or rest, with a name after the colon";
+                            model:, resource: (LSF), queue:, property: (Flux), nodes: or rest, with a \
+                            name after the colon";
             SettingError::unless(all.is_some(), "ingest.kinds", label, expected)?;
             let sound = all.is_some_and(|all| {
                 all.is_empty() || all.iter().any(|source| given.contains(source))
             });
-            let expected = "labels of the configured scheduler: a section [ingest.slurm] or \
-                            [ingest.pbs], or for LSF the output of lshosts -w as ingest.kinds_file";
+            let expected = "labels of the configured scheduler: a section [ingest.slurm], \
+                            [ingest.pbs] or [ingest.flux], or for LSF the output of lshosts -w as \
+                            ingest.kinds_file";
             SettingError::unless(sound, "ingest.kinds", label, expected)?;
         }
         let all_rest = self.labels().filter(|label| *label == REST).count();
@@ -160,163 +149,34 @@ impl KindRules {
     }
 }
 
-/// The sources of which one gives a label, none for a list of the setting itself. Nothing for a
+/// The schedulers of which one gives a label, none for a list of the setting itself. Nothing for a
 /// label that is not known.
-fn sources(label: &str) -> Option<&'static [LabelSource]> {
+fn sources(label: &str) -> Option<Vec<SchedulerName>> {
     let (head, name) = label.split_once(':').unwrap_or((label, REST));
-    let all: &[LabelSource] = match head {
-        "partition" | "feature" | "gres" => &[LabelSource::Slurm],
-        "queue" => &[LabelSource::Pbs],
-        "resource" => &[LabelSource::Pbs, LabelSource::Lsf],
-        "type" | "model" => &[LabelSource::Lsf],
-        "nodes" => &[],
-        REST => &[LabelSource::Slurm, LabelSource::Pbs, LabelSource::Lsf],
-        _ => return None,
-    };
     let is_whole = (head == REST) != label.contains(':');
-    (is_whole && !name.is_empty()).then_some(all)
+    if !is_whole || name.is_empty() {
+        return None;
+    }
+    let all = SchedulerName::ALL.into_iter();
+    match head {
+        "nodes" => Some(Vec::new()),
+        REST => Some(all.collect()),
+        head => {
+            let gives = |source: &SchedulerName| row(*source).labels().contains(&head);
+            Some(all.filter(gives).collect::<Vec<_>>()).filter(|all| !all.is_empty())
+        }
+    }
 }
 
 fn listed(list: &str) -> Result<Vec<NodeId>, FieldError> {
     nodes("nodes", list)
 }
 
-/// Arguments of `sinfo` for the labels of all nodes.
-#[must_use]
-pub fn arguments() -> Vec<String> {
-    let mut arguments = ["-h", "-N", "-a", "-O"].map(str::to_owned).to_vec();
-    arguments.push(format(&FIELDS));
-    arguments
-}
-
-/// Reads the answer of `sinfo` to [`arguments`].
+/// Refuses an answer without nodes.
 ///
 /// # Errors
-/// [`AnswerError`] if the answer holds no node or any damaged record.
-pub fn read_slurm(answer: &str) -> Result<Labels, AnswerError> {
-    let mut all = Labels::new();
-    each(answer, |[node, partition, features, gres]| {
-        let node =
-            NodeId::new(node).map_err(|error| FieldError::new("NodeList", error.expected, node))?;
-        let labels = all.entry(node).or_default();
-        slurm_labels(labels, &[partition], features, gres);
-        Ok(())
-    })?;
-    some(all)
-}
-
-/// Reads the JSON of slurmrestd, `scontrol show nodes --json` or `sinfo --json`.
-///
-/// # Errors
-/// [`AnswerError`] if the answer is no such JSON, contains an error, or holds no node that can be read.
-pub fn read_slurm_json(answer: &str) -> Result<Labels, AnswerError> {
-    let mut all = Labels::new();
-    for facts in crate::json::read_facts(answer)? {
-        let labels = all.entry(facts.node).or_default();
-        let partitions: Vec<&str> = facts.partitions.iter().map(String::as_str).collect();
-        slurm_labels(labels, &partitions, &facts.features, &facts.gres);
-    }
-    some(all)
-}
-
-fn slurm_labels(labels: &mut BTreeSet<String>, partitions: &[&str], features: &str, gres: &str) {
-    // `sinfo` marks the default partition with a star.
-    let partitions = partitions.iter().map(|name| name.trim_end_matches('*'));
-    let partitions = partitions.filter(|name| !name.is_empty());
-    labels.extend(partitions.map(|name| format!("partition:{name}")));
-    let features = text(features).split(',').map(str::trim);
-    let features = features.filter(|name| !name.is_empty());
-    labels.extend(features.map(|name| format!("feature:{name}")));
-    // As in `gpu:a100:4(S:0-1),nvme:1`.
-    for item in text(gres).split(',') {
-        let item = item.split('(').next().unwrap_or_default();
-        let mut words = item.split(':').map(str::trim);
-        let Some(name) = words.next().filter(|name| !name.is_empty()) else {
-            continue;
-        };
-        labels.insert(format!("gres:{name}"));
-        let is_type =
-            |word: &&str| !word.is_empty() && !word.starts_with(|c: char| c.is_ascii_digit());
-        if let Some(word) = words.next().filter(is_type) {
-            labels.insert(format!("gres:{name}:{word}"));
-        }
-    }
-}
-
-/// Reads the answer of `pbsnodes -a -F json`.
-///
-/// # Errors
-/// [`AnswerError`] if the answer is no such JSON or holds no node.
-pub fn read_pbs(answer: &str) -> Result<Labels, AnswerError> {
-    let unreadable = |reason: String| AnswerError::Unreadable { reason };
-    let read = lenient::read(answer).map_err(unreadable)?;
-    let mut all = Labels::new();
-    let nodes = read.value.get("nodes").and_then(Value::as_object);
-    for (name, node) in nodes.into_iter().flatten() {
-        // A damaged node is named by the reading of states.
-        let Ok(id) = NodeId::new(name) else { continue };
-        let labels = all.entry(id).or_default();
-        let queue = node.get("queue").and_then(Value::as_str);
-        labels.extend(queue.map(|queue| format!("queue:{queue}")));
-        let resources = node.get("resources_available").and_then(Value::as_object);
-        for (key, value) in resources.into_iter().flatten() {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                Value::Null => continue,
-                other => other.to_string(),
-            };
-            // A count of none, as in `ngpus = 0`, is no resource of the node.
-            if matches!(value.trim(), "" | "0" | "False" | "false") {
-                continue;
-            }
-            labels.insert(format!("resource:{key}"));
-            let values = value.split(',').map(str::trim);
-            labels.extend(values.map(|value| format!("resource:{key}={value}")));
-        }
-    }
-    some(all)
-}
-
-/// Whether a text is the output of `lshosts -w`.
-#[must_use]
-pub fn is_lsf(text: &str) -> bool {
-    text.trim_start().starts_with("HOST_NAME")
-}
-
-/// Reads the output of `lshosts -w`: a host a line, with type, model and resources. Tried on
-/// samples of the manual only (IBM Spectrum LSF 10.1, command reference, "lshosts").
-///
-/// # Errors
-/// [`AnswerError`] if a line lacks the columns, or the text holds no host.
-pub fn read_lsf(text: &str) -> Result<Labels, AnswerError> {
-    let mut all = Labels::new();
-    let lines = (1_usize..).zip(text.lines()).skip(1);
-    for (line, text) in lines.filter(|(_, text)| !text.trim().is_empty()) {
-        let mut words = text.split_whitespace();
-        let (Some(host), Some(kind), Some(model)) = (words.next(), words.next(), words.next())
-        else {
-            let reason = format!(
-                "line {line}: expected HOST_NAME, type and model, found {:?}",
-                excerpt(text)
-            );
-            return Err(AnswerError::Unreadable { reason });
-        };
-        let node = NodeId::new(host).map_err(|error| AnswerError::Unreadable {
-            reason: format!("line {line}: {error}"),
-        })?;
-        let labels = all.entry(node).or_default();
-        labels.insert(format!("type:{kind}"));
-        labels.insert(format!("model:{model}"));
-        if let Some((_, resources)) = text.rsplit_once('(') {
-            let resources = resources.trim_end().trim_end_matches(')');
-            let resources = resources.split_whitespace();
-            labels.extend(resources.map(|name| format!("resource:{name}")));
-        }
-    }
-    some(all)
-}
-
-fn some(all: Labels) -> Result<Labels, AnswerError> {
+/// [`AnswerError::Empty`].
+pub(crate) fn some(all: Labels) -> Result<Labels, AnswerError> {
     if all.is_empty() {
         let expected = "a node at least";
         return Err(AnswerError::Empty { expected });
@@ -328,6 +188,9 @@ fn some(all: Labels) -> Result<Labels, AnswerError> {
 mod tests {
     use super::*;
     use crate::answer::{RECORD_END, SEPARATOR};
+    use crate::lsf::kinds::{is_lshosts, read as read_lsf};
+    use crate::pbs::kinds::read as read_pbs;
+    use crate::slurm::kinds::{read as read_slurm, read_json as read_slurm_json};
 
     fn rules(list: &[(&str, &[&str])]) -> KindRules {
         let rule = |(name, labels): &(&str, &[&str])| {
@@ -425,7 +288,7 @@ mod tests {
         let table = "HOST_NAME  type     model  cpuf ncpus maxmem maxswp server RESOURCES\n\
                      c1         X86_64   Xeon   60.0    40   256G     4G    Yes (mg linux)\n\
                      g1         PPC64LE  POWER9 60.0    44   512G     4G    Yes (gpu linux)\n";
-        assert!(is_lsf(table));
+        assert!(is_lshosts(table));
         let labels = read_lsf(table).unwrap();
         for rules in [
             rules(&[("cpu", &["type:X86_64"]), ("gpu", &["model:POWER9"])]),
@@ -442,10 +305,10 @@ mod tests {
 
     #[test]
     fn labels_need_their_source() {
-        let fails = |list: &[(&str, &[&str])], given: &[LabelSource]| {
+        let fails = |list: &[(&str, &[&str])], given: &[SchedulerName]| {
             rules(list).check(given).unwrap_err().to_string()
         };
-        let slurm = [LabelSource::Slurm];
+        let slurm = [SchedulerName::Slurm];
         assert!(fails(&[("a b", &["rest"])], &slurm).contains("a b"));
         assert!(fails(&[("a", &[])], &slurm).contains("labels"));
         assert!(fails(&[("a", &["partition:"])], &slurm).contains("partition:"));
@@ -455,9 +318,9 @@ mod tests {
         assert!(fails(&[("a", &["rest"]), ("b", &["rest"])], &slurm).contains("one kind"));
         let sound = rules(&[("a", &["gres:gpu", "nodes:n[1-2]"]), ("b", &["rest"])]);
         sound.check(&slurm).unwrap();
-        assert!(sound.need(LabelSource::Slurm));
+        assert!(sound.need(SchedulerName::Slurm));
         let of_gpu = rules(&[("a", &["gres:gpu"])]);
-        assert!(of_gpu.need(LabelSource::Slurm) && !of_gpu.need(LabelSource::Pbs));
+        assert!(of_gpu.need(SchedulerName::Slurm) && !of_gpu.need(SchedulerName::Pbs));
         rules(&[("a", &["nodes:n1"])]).check(&[]).unwrap();
     }
 }

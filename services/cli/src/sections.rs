@@ -7,6 +7,7 @@ mod tests;
 use lacuna_forecast::settings::Forecast;
 use lacuna_model::{PlannerSettings, SettingError};
 use lacuna_runtime::config::{self, Gateway};
+use lacuna_scheduler::check_pilots;
 use lacuna_scheduler::ingest::Ingest;
 use lacuna_trainer::settings::{self, Agent, Control};
 use schemars::JsonSchema;
@@ -36,6 +37,9 @@ impl config::Sections for Sections {
         self.forecast.check()?;
         self.planner.check()?;
         settings::check(&self.control, &self.agent)?;
+        if let Some(pilots) = &self.control.pilots {
+            check_pilots(pilots.scheduler)?;
+        }
         self.gateway.check()
     }
 }

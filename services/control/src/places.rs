@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{AgentStatus, NodeId, Topology};
-use lacuna_scheduler::topology;
+use lacuna_scheduler::slurm::topology;
 
 /// Most nodes that a warning names.
 const NAMED: usize = 5;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{EventKind, NodeEvent, NodeId, NodeState, Timestamp};
-use lacuna_scheduler::{NodeStatus, PlannedJob};
+use lacuna_scheduler::NodeStatus;
+use lacuna_scheduler::live::PlannedJob;
 
 use crate::ledger::Ledger;
 

@@ -10,9 +10,10 @@ use std::path::Path;
 
 use lacuna_model::{Hole, NodeId, NodeKinds, Span, Topology};
 use lacuna_runtime::{Bus, BusError, OnError, ServiceError};
-use lacuna_scheduler::AnswerError;
 use lacuna_scheduler::ingest::{Ingest, KindsSource, TopologySource};
 use lacuna_scheduler::kinds::Labels;
+use lacuna_scheduler::live::{Live, Question};
+use lacuna_scheduler::{AnswerError, Unsupported, lsf};
 use lacuna_trace::ReadError;
 use lacuna_wire::address;
 use lacuna_wire::msg::TopologyState;
@@ -73,7 +74,7 @@ pub(crate) struct Asking {
 
 impl Asking {
     /// The topology in an answer, which is empty if it is of an unknown kind; then `note` names it.
-    pub(crate) fn noted(&mut self, (topology, note): (Topology, Option<String>)) -> News {
+    fn noted(&mut self, (topology, note): (Topology, Option<String>)) -> News {
         if let Some(note) = note.as_ref().filter(|_| self.noted != note) {
             tracing::warn!(source = self.source, note, "topology not used");
         }
@@ -81,9 +82,29 @@ impl Asking {
         self.topology(topology)
     }
 
-    /// What the source is asked for.
-    pub(crate) const fn asked(&self) -> Asked {
-        self.asked
+    /// How a live scheduler is asked for it.
+    ///
+    /// # Errors
+    /// If it does not say.
+    pub(crate) fn question(&self, live: &dyn Live) -> Result<Question, Unsupported> {
+        match self.asked {
+            Asked::Topology => live.topology(&self.settings.topology_options()),
+            Asked::Kinds => live.kinds(),
+        }
+    }
+
+    /// Reads the answer of a live scheduler.
+    ///
+    /// # Errors
+    /// If the answer cannot be used, or a node is of two kinds.
+    pub(crate) fn read(&mut self, live: &dyn Live, answer: &str) -> Result<News, AnswerError> {
+        match self.asked {
+            Asked::Topology => {
+                let options = self.settings.topology_options();
+                Ok(self.noted(live.read_topology(answer, &options)?))
+            }
+            Asked::Kinds => self.kinds(&live.labels(answer)?),
+        }
     }
 
     /// Whether the source is to be asked at `now_s` seconds.
@@ -92,20 +113,15 @@ impl Asking {
     }
 
     /// The topology in an answer.
-    pub(crate) fn topology(&self, topology: Topology) -> News {
+    fn topology(&self, topology: Topology) -> News {
         News::Topology(topology, self.source.clone())
-    }
-
-    /// Resources of PBS that name the switches.
-    pub(crate) fn keys(&self) -> &[String] {
-        &self.settings.topology_keys
     }
 
     /// The kinds of nodes by what a scheduler says of them.
     ///
     /// # Errors
     /// If a node is of two kinds.
-    pub(crate) fn kinds(&self, labels: &Labels) -> Result<News, AnswerError> {
+    fn kinds(&self, labels: &Labels) -> Result<News, AnswerError> {
         let kinds = self.settings.kinds.kinds(labels);
         kinds
             .map(News::Kinds)
@@ -144,7 +160,7 @@ impl Asking {
     }
 
     /// Reads the file of the source.
-    fn read(&mut self) -> Result<News, ServiceError> {
+    fn read_file(&mut self) -> Result<News, ServiceError> {
         match self.asked {
             Asked::Topology => match self.settings.topology_source() {
                 Some(TopologySource::File(path)) => {
@@ -183,8 +199,8 @@ pub(crate) fn read_kinds(settings: &Ingest) -> Result<NodeKinds, ServiceError> {
         let text = format!("{}: {error}", path.display());
         ServiceError::from(text)
     };
-    if lacuna_scheduler::kinds::is_lsf(&text) {
-        let labels = lacuna_scheduler::kinds::read_lsf(&text).map_err(|e| named(&e))?;
+    if lsf::kinds::is_lshosts(&text) {
+        let labels = lsf::kinds::read(&text).map_err(|e| named(&e))?;
         return rules.kinds(&labels).map_err(|e| named(&e));
     }
     let kinds = lacuna_trace::read_kinds(path)?;
@@ -262,7 +278,7 @@ impl Asking {
                             () = tokio::time::sleep(every.to_std()) => {}
                         }
                         let read = lacuna_runtime::task::blocking(move || {
-                            let read = asking.read();
+                            let read = asking.read_file();
                             (asking, read)
                         });
                         let (back, read) = read.await?;

@@ -7,6 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{ClusterId, Span, SpanText};
+use lacuna_scheduler::submit::{Submission, Submitter, mark};
+use lacuna_scheduler::{SchedulerName, Unsupported, row};
 use nix::unistd::geteuid;
 use serde::Deserialize;
 
@@ -45,15 +47,6 @@ pub(crate) enum ConfigError {
     },
 }
 
-/// The batch scheduler.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum SchedulerKind {
-    #[default]
-    Slurm,
-    Pbs,
-}
-
 /// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +62,7 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Settings {
-    pub(crate) scheduler: SchedulerKind,
+    pub(crate) scheduler: SchedulerName,
     /// The helper's own folder, of mode 700.
     pub(crate) state: PathBuf,
     /// A file for Prometheus's node exporter: the number of refusals by cause.
@@ -99,7 +92,7 @@ impl Default for Settings {
     fn default() -> Self {
         let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
         Self {
-            scheduler: SchedulerKind::default(),
+            scheduler: SchedulerName::default(),
             state: PathBuf::from("/var/lib/lacuna-pilot-helper"),
             metrics: None,
             min_uid: 1000,
@@ -148,12 +141,40 @@ impl Config {
             let text = "a batch script begins with #! and an interpreter".to_owned();
             return Err(wrong(&file.script, text));
         }
-        Ok(Self {
+        let made = Self {
             cluster: file.cluster,
             script: (first.to_owned(), rest.to_owned()),
             keys: Keys::read(&file.keys).map_err(|reason| wrong(path, reason))?,
             settings: file.settings,
-        })
+        };
+        let submitter = made.submitter(String::new());
+        let owned = submitter.and_then(|submitter| submitter.owned(""));
+        owned.map_err(|lacks| wrong(path, format!("settings.scheduler: {lacks}")))?;
+        Ok(made)
+    }
+
+    /// Submits to the scheduler pilots that run this script.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if the scheduler runs no pilots.
+    pub(crate) fn submitter(&self, script: String) -> Result<Box<dyn Submitter>, Unsupported> {
+        let s = &self.settings;
+        let ways = row(s.scheduler).pilots()?;
+        Ok((ways.submitter)(Submission {
+            name: s.name.clone(),
+            mark: mark(&self.cluster),
+            partition: s.partition.clone(),
+            account: s.account.clone(),
+            qos: s.qos.clone(),
+            exclusive: s.exclusive,
+            output: s.output.clone(),
+            extra: s.extra.clone(),
+            script,
+            chunk: s.chunk.clone(),
+            time_min: None,
+            all_users: false,
+            programs: (ways.programs)(),
+        }))
     }
 }
 

@@ -7,16 +7,12 @@ use std::os::unix::net::UnixDatagram;
 use lacuna_account::Account;
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_scheduler::job::JobId;
-use lacuna_scheduler::submit::pbs::Pbs;
-use lacuna_scheduler::submit::slurm::Slurm;
-use lacuna_scheduler::submit::{
-    CommandLine, CommandOutput, Programs, RunError, Scheduler, Submission, mark,
-};
+use lacuna_scheduler::submit::{CommandLine, CommandOutput, RunError};
 use lacuna_ticket::Signed;
 
 use crate::book::Book;
 use crate::command;
-use crate::config::{Config, SchedulerKind};
+use crate::config::Config;
 use crate::exposition;
 use crate::refusal::Refusal;
 use crate::request::Request;
@@ -119,7 +115,7 @@ impl Helper {
         let (first, rest) = &self.config.script;
         let word = signed.packed().map_err(io::Error::other)?;
         let script = format!("{first}\nexport {}={word}\n{rest}", lacuna_ticket::VARIABLE);
-        let scheduler = self.scheduler(script);
+        let scheduler = self.config.submitter(script).map_err(io::Error::other)?;
         let output = self.run(&scheduler.submit(node, limit), &account);
         if let Ok(job) = scheduler.submitted(&output) {
             self.book.submitted(&job, &ticket)?;
@@ -140,7 +136,9 @@ impl Helper {
             let (job, owner) = (job.clone(), owner.to_owned());
             return Err(Refusal::NoPilot { job, owner }.into());
         }
-        let line = self.scheduler(String::new()).cancel(jobs, pending_only);
+        let submitter = self.config.submitter(String::new());
+        let submitter = submitter.map_err(io::Error::other)?;
+        let line = submitter.cancel(jobs, pending_only);
         Ok(shown(self.run(&line, &account)))
     }
 
@@ -163,16 +161,8 @@ impl Helper {
 
     /// The jobs of an owner's pilots that wait or run; nothing if the scheduler does not answer.
     fn listed(&self, account: &Account) -> Option<BTreeSet<String>> {
-        let (owner, name) = (&account.name, &self.config.settings.name);
-        let (program, args) = match self.config.settings.scheduler {
-            SchedulerKind::Slurm => ("squeue", vec!["-h", "-u", owner, "-n", name, "-o", "%A"]),
-            SchedulerKind::Pbs => ("qselect", vec!["-u", owner, "-N", name]),
-        };
-        let line = CommandLine {
-            program: program.to_owned(),
-            args: args.into_iter().map(str::to_owned).collect(),
-            stdin: None,
-        };
+        let submitter = self.config.submitter(String::new()).ok()?;
+        let line = submitter.owned(&account.name).ok()?;
         let output = self.run(&line, account).ok();
         let output = output.filter(|output| output.code == Some(0));
         output.map(|output| {
@@ -182,37 +172,6 @@ impl Helper {
                 .map(str::to_owned)
                 .collect()
         })
-    }
-
-    /// The scheduler, whose pilots run this script.
-    fn scheduler(&self, script: String) -> Box<dyn Scheduler> {
-        let s = &self.config.settings;
-        let programs = |submit: &str, cancel: &str, list: &str| Programs {
-            submit: vec![submit.to_owned()],
-            cancel: vec![cancel.to_owned()],
-            list: vec![list.to_owned()],
-        };
-        let submission = Submission {
-            name: s.name.clone(),
-            mark: mark(&self.config.cluster),
-            partition: s.partition.clone(),
-            account: s.account.clone(),
-            qos: s.qos.clone(),
-            exclusive: s.exclusive,
-            output: s.output.clone(),
-            extra: s.extra.clone(),
-            script,
-            time_min: None,
-            all_users: false,
-            programs: match s.scheduler {
-                SchedulerKind::Slurm => programs("sbatch", "scancel", "squeue"),
-                SchedulerKind::Pbs => programs("qsub", "qdel", "qstat"),
-            },
-        };
-        match s.scheduler {
-            SchedulerKind::Slurm => Box::new(Slurm::new(submission)),
-            SchedulerKind::Pbs => Box::new(Pbs::new(submission, s.chunk.clone())),
-        }
     }
 
     fn run(&self, line: &CommandLine, account: &Account) -> Result<CommandOutput, RunError> {

@@ -2,11 +2,10 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_scheduler::live::PlannedJob;
 use lacuna_scheduler::settings::{Marks, Slurm};
-use lacuna_scheduler::{
-    AnswerError, JobReport, JobState, NodeStatus, PlannedJob, RECORD_END, SEPARATOR, Tracker,
-    sinfo, squeue,
-};
+use lacuna_scheduler::slurm::{JobReport, Tracker, sinfo, squeue};
+use lacuna_scheduler::{AnswerError, JobState, NodeStatus, RECORD_END, SEPARATOR};
 use lacuna_trace::JobOutcome;
 
 /// Readable text as the commands print it: `|` ends a field, `;` a record.
@@ -417,8 +416,8 @@ fn the_earliest_planned_starts_are_kept() {
         .rev()
         .map(|n| format!("{n}|PENDING|batch|a|u||1:00|200000000{n}|N/A|n1|c|n;\n"))
         .collect();
-    let planned = tracker.take(&nodes, &jobs(&text)).planned;
-    let names: Vec<&str> = planned.iter().map(|p| p.job.as_str()).collect();
+    let result = tracker.take(&nodes, &jobs(&text));
+    let names: Vec<&str> = result.planned.iter().map(|p| p.job.as_str()).collect();
     assert_eq!(names, ["1", "2"]);
-    assert_eq!(tracker.planned(), 2);
+    assert_eq!(result.kept, 2);
 }

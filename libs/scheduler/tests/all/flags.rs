@@ -1,6 +1,6 @@
 //! State words of Slurm, in every notation.
 
-use lacuna_scheduler::{Base, NodeFlags};
+use lacuna_scheduler::slurm::{Base, NodeFlags};
 
 /// Meaning of a state of a node without jobs: `hole`, `taken`, `planned`, or why it is unusable.
 fn meaning(text: &str) -> &'static str {

@@ -2,7 +2,8 @@
 
 use lacuna_model::{Span, Timestamp};
 use lacuna_scheduler::settings::{Marks, Slurm};
-use lacuna_scheduler::{AnswerError, JobReport, JobState, NodeReport, NodeStatus, Tracker, json};
+use lacuna_scheduler::slurm::{JobReport, NodeReport, Tracker, json};
+use lacuna_scheduler::{AnswerError, JobState, NodeStatus};
 use lacuna_skip::{data, or_skip};
 
 const OLD_NODES: &str = r#"{"meta": {}, "errors": [], "nodes": [
@@ -171,7 +172,7 @@ fn entries_of_partitions_and_states_are_nodes() {
     let text = std::fs::read_to_string(path).unwrap();
     let shown = |text: &str| -> Vec<String> {
         let nodes = nodes_of(text).unwrap();
-        let one = |node: &lacuna_scheduler::NodeReport| {
+        let one = |node: &NodeReport| {
             let partitions = node
                 .partitions
                 .iter()
@@ -205,7 +206,7 @@ fn entries_of_partitions_and_states_are_nodes() {
     let found = shown(&twice);
     assert_eq!(found[0], "n1 idle all:true,batch:true");
     assert!(found[2].contains("strange"), "{found:?}");
-    let labels = lacuna_scheduler::kinds::read_slurm_json(&twice).unwrap();
+    let labels = lacuna_scheduler::slurm::kinds::read_json(&twice).unwrap();
     assert_eq!(labels.len(), 3);
 
     let clusters = text

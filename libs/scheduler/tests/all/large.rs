@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
+use lacuna_scheduler::NodeStatus;
 use lacuna_scheduler::settings::{Marks, Slurm};
-use lacuna_scheduler::{NodeStatus, Tracker, sinfo, squeue};
+use lacuna_scheduler::slurm::{Tracker, sinfo, squeue};
 
 use super::answers::{printed, printed_jobs};
 

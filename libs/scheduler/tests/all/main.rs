@@ -9,7 +9,9 @@
 
 mod answers;
 mod flags;
+mod flux;
 mod json;
 mod large;
 mod property;
 mod records;
+mod schedulers;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use lacuna_scheduler::settings::{Marks, Slurm};
-use lacuna_scheduler::{JobState, NodeStatus, Tracker, sinfo, squeue};
+use lacuna_scheduler::slurm::{Tracker, sinfo, squeue};
+use lacuna_scheduler::{JobState, NodeStatus};
 use proptest::prelude::*;
 
 use super::answers::{printed, printed_jobs};

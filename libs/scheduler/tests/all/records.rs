@@ -7,11 +7,10 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
+use lacuna_scheduler::lsf::{LsfEvents, LsfState};
+use lacuna_scheduler::pbs::{PbsNode, PbsRecords, kinds, pbs_node_status, records};
 use lacuna_scheduler::settings::Marks;
-use lacuna_scheduler::{
-    JobState, LsfEvents, LsfState, NodeStatus, PbsNode, PbsRecords, RunningJobs, pbs,
-    pbs_node_status,
-};
+use lacuna_scheduler::{JobState, NodeStatus, RunningJobs};
 use lacuna_skip::{Missing, data, or_skip};
 use lacuna_trace::{Format, JobRecord, Log, Reading, hosts};
 
@@ -137,7 +136,7 @@ fn nodes_of_pbs_are_classified_by_state_and_jobs() {
         "nc": {"state": "busy"},
         "nd": {"state": "free", "jobs": [99]}
     }}"#;
-    let nodes = pbs::read(answer).unwrap().nodes;
+    let nodes = records::read(answer).unwrap().nodes;
     let mut records = PbsRecords::new(marks(), TimeZone::UTC, RunningJobs::default());
     let pilot =
         "11/20/2026 12:00:02;S;8.srv;user=l queue=filler jobname=lacuna-pilot exec_host=n3/0+n4/0";
@@ -170,7 +169,7 @@ fn nodes_of_pbs_are_classified_by_state_and_jobs() {
         (r#"{"nodes": {"n 1": {"state": "free"}}}"#, "node: expected"),
         ("pbsnodes: Server has no node list", "cannot be read"),
     ] {
-        let error = pbs::read(text).unwrap_err().to_string();
+        let error = records::read(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
@@ -182,7 +181,7 @@ fn jobs_of_pbs_are_read_with_values_as_numbers_or_texts() {
                   "exec_host": "n1/0*4+n2/0", "Variable_List": {"A": 1, "B": "two"}},
         "8.srv": {"job_state": "Z"}
     }}"#;
-    let jobs = pbs::read_jobs(answer).unwrap();
+    let jobs = records::read_jobs(answer).unwrap();
     assert_eq!(jobs[0].id, "7.srv");
     assert_eq!(jobs[0].name, "17");
     assert_eq!(jobs[0].submitted, "Sat");
@@ -193,8 +192,8 @@ fn jobs_of_pbs_are_read_with_values_as_numbers_or_texts() {
         ["1", "two", ""]
     );
     assert_eq!((jobs[1].state(), jobs[1].host()), (JobState::Other, ""));
-    assert_eq!(pbs::read_jobs(r#"{"timestamp": 1}"#).unwrap(), []);
-    let error = pbs::read_jobs(r#"{"Jobs": {"#).unwrap_err().to_string();
+    assert_eq!(records::read_jobs(r#"{"timestamp": 1}"#).unwrap(), []);
+    let error = records::read_jobs(r#"{"Jobs": {"#).unwrap_err().to_string();
     assert!(error.contains("at line 1 column"), "{error}");
 }
 
@@ -418,7 +417,7 @@ fn a_comment_that_is_no_json_costs_no_node() {
     ];
     for comment in comments {
         let text = text.replace(comments[0], comment);
-        let answer = pbs::read(&text).unwrap();
+        let answer = records::read(&text).unwrap();
         assert_eq!(answer.flaws.len(), 1, "{:?}", answer.flaws);
         let of = |node: &PbsNode| {
             let status = pbs_node_status(node, &RunningJobs::default(), &Marks::default());
@@ -426,11 +425,11 @@ fn a_comment_that_is_no_json_costs_no_node() {
         };
         let expected = format!("+n1 -n2 !n3 offline: {comment}");
         assert_eq!(short(answer.nodes.iter().map(of).collect()), expected);
-        assert_eq!(lacuna_scheduler::kinds::read_pbs(&text).unwrap().len(), 3);
+        assert_eq!(kinds::read(&text).unwrap().len(), 3);
     }
     // A node that cannot be read costs itself.
     let text = text.replace("\"state\":\"job-busy\",", "");
-    let answer = pbs::read(&text).unwrap();
+    let answer = records::read(&text).unwrap();
     assert_eq!((answer.nodes.len(), answer.flaws.len()), (2, 2));
     assert!(
         answer.flaws[1].contains("node n2: state"),

@@ -9,10 +9,11 @@ use tokio::process::Command;
 use lacuna_model::pilots::Pilots;
 use lacuna_model::{Span, Topology};
 use lacuna_runtime::command::{self, Bounds, Ended};
-use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_scheduler::check::{Filler, Finding, Verdict, worst};
 use lacuna_scheduler::ingest::TopologySource;
+use lacuna_scheduler::slurm::check::{self, Facts};
+use lacuna_scheduler::slurm::topology as live;
 use lacuna_scheduler::submit::CommandLine;
-use lacuna_scheduler::topology as live;
 use lacuna_trace::topology::{TopologyFormat, TopologyOptions};
 
 use crate::Config;
@@ -109,7 +110,7 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         };
         findings.push(check::compare(&configured, &slurm));
     }
-    let worst = check::worst(&findings);
+    let worst = worst(&findings);
     if args.json.json {
         let value = json!({
             "verdict": worst,

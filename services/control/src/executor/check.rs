@@ -1,22 +1,24 @@
-//! Whether the site's Slurm lets pilots run without harm. It is checked before the first pilot and
+//! Whether the site's scheduler lets pilots run without harm. It is checked before the first pilot and
 //! again from time to time, since administrators change the configuration.
 
 use lacuna_model::Span;
-use lacuna_model::pilots::{Pilots, SchedulerKind};
+use lacuna_model::pilots::Pilots;
 use lacuna_runtime::Stopwatch;
-use lacuna_scheduler::check::{self, Facts, Filler, Finding, Verdict};
+use lacuna_scheduler::check::{self, Filler, Finding, Verdict};
 use lacuna_scheduler::submit::CommandLine;
+use lacuna_scheduler::{SchedulerName, row};
 
 use super::commands::Runner;
 
-/// A start waits no longer for Slurm's configuration.
+/// A start waits no longer for the scheduler's configuration.
 const LIMIT: Span = Span::from_secs(5);
 
 /// The check of one site.
 #[derive(Debug, Clone)]
 pub(super) struct Check {
     runner: Runner,
-    questions: [CommandLine; 3],
+    scheduler: SchedulerName,
+    questions: Vec<CommandLine>,
     /// Pilots of each kind of node that has settings of its own, and all others.
     fillers: Vec<Filler>,
     /// Whether pilots start whatever is found.
@@ -26,13 +28,8 @@ pub(super) struct Check {
 impl Check {
     /// Nothing for a scheduler whose configuration is not understood.
     pub(super) fn of(pilots: &Pilots, environment: Vec<(String, String)>) -> Option<Self> {
-        if pilots.scheduler != SchedulerKind::Slurm {
-            return None;
-        }
-        let commands = &pilots.commands;
-        // Control starts without the list of all nodes, which is long.
-        let [config, partitions, qos, _nodes] =
-            check::questions(&commands.scontrol, &commands.sacctmgr);
+        let (scheduler, commands) = (pilots.scheduler, &pilots.commands);
+        let questions = row(scheduler).questions(&commands.scontrol, &commands.sacctmgr);
         let filler = |pilots: &Pilots| Filler {
             partition: pilots.partition.clone(),
             qos: pilots.qos.clone(),
@@ -43,28 +40,24 @@ impl Check {
         let of_kinds = pilots.by_kind().map(|(_, own)| filler(&own));
         Some(Self {
             runner: Runner::new(environment, LIMIT),
-            questions: [config, partitions, qos],
+            scheduler,
+            questions: questions.ok()?,
             fillers: std::iter::once(filler(pilots)).chain(of_kinds).collect(),
             overridden: pilots.override_check,
         })
     }
 
-    /// The findings; those of a Slurm that does not answer say that nothing is known.
+    /// The findings; those of a scheduler that does not answer say that nothing is known.
     pub(super) async fn run(&self) -> Vec<Finding> {
         let watch = Stopwatch::start();
         let ask = async |line: &CommandLine| {
             let output = self.runner.run(line.clone(), watch).await.output.ok()?;
             (output.code == Some(0)).then_some(output.stdout)
         };
-        let [config, partitions, qos] = &self.questions;
-        let (config, partitions, qos) = tokio::join!(ask(config), ask(partitions), ask(qos));
-        let mut facts = Facts::default();
-        for text in [config, partitions, qos].into_iter().flatten() {
-            facts.read(&text);
-        }
+        let answers = futures::future::join_all(self.questions.iter().map(ask)).await;
         let mut findings = Vec::new();
         for filler in &self.fillers {
-            for finding in check::check(&facts, filler) {
+            for finding in row(self.scheduler).findings(&answers, filler) {
                 if !findings.contains(&finding) {
                     findings.push(finding);
                 }
@@ -75,6 +68,7 @@ impl Check {
 
     /// Logs the findings, and returns whether they forbid pilots.
     pub(super) fn forbids(&self, findings: &[Finding]) -> bool {
+        let scheduler = self.scheduler.as_str();
         for finding in findings {
             let Finding {
                 condition,
@@ -85,12 +79,28 @@ impl Check {
             } = finding;
             match finding.verdict {
                 Verdict::Fatal => {
-                    tracing::error!(condition, seen, meaning, remedy, "slurm harms batch jobs");
+                    tracing::error!(
+                        scheduler,
+                        condition,
+                        seen,
+                        meaning,
+                        remedy,
+                        "pilots harm batch jobs"
+                    );
                 }
                 Verdict::Warning => {
-                    tracing::warn!(condition, seen, meaning, remedy, "slurm with pilots");
+                    tracing::warn!(
+                        scheduler,
+                        condition,
+                        seen,
+                        meaning,
+                        remedy,
+                        "the scheduler with pilots"
+                    );
                 }
-                Verdict::Unknown => tracing::info!(condition, seen, "not known of slurm"),
+                Verdict::Unknown => {
+                    tracing::info!(scheduler, condition, seen, "not known of the scheduler");
+                }
                 Verdict::Ok => {}
             }
         }
@@ -103,7 +113,7 @@ impl Check {
             }
             (true, false) => {
                 tracing::error!(
-                    "no pilot is started: repair it (lacuna check slurm), or set \
+                    "no pilot is started: repair it (the remedies are above), or set \
                      control.pilots.override_check = true"
                 );
                 true

@@ -3,7 +3,7 @@
 
 use lacuna_model::{NodeId, Span};
 use lacuna_scheduler::job::JobId;
-use lacuna_scheduler::submit::{Cause, CommandLine, CommandOutput, Refusal, RunError, Scheduler};
+use lacuna_scheduler::submit::{Cause, CommandLine, CommandOutput, Refusal, RunError, Submitter};
 use lacuna_ticket::Signed;
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ impl Helper {
     /// Reads the answer to a submission. What the scheduler denies to an owner, or for want of room,
     /// is the owner's too: other owners have accounts and limits of their own.
     pub(super) fn submitted(
-        scheduler: &dyn Scheduler,
+        scheduler: &dyn Submitter,
         output: &Result<CommandOutput, RunError>,
     ) -> Result<JobId, Refusal> {
         let outcome = scheduler.submitted(output);
@@ -101,14 +101,15 @@ fn is_sudos(output: &CommandOutput) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_scheduler::submit::slurm::Slurm;
     use lacuna_scheduler::submit::{Programs, Submission};
+    use lacuna_scheduler::{SchedulerName, row};
 
     use super::*;
 
-    fn slurm() -> Slurm {
+    fn slurm() -> Box<dyn Submitter> {
         let program = |name: &str| vec![name.to_owned()];
-        Slurm::new(Submission {
+        let ways = row(SchedulerName::Slurm).pilots().unwrap();
+        (ways.submitter)(Submission {
             name: "p".to_owned(),
             mark: "m".to_owned(),
             partition: String::new(),
@@ -118,6 +119,7 @@ mod tests {
             output: String::new(),
             extra: Vec::new(),
             script: String::new(),
+            chunk: String::new(),
             time_min: None,
             all_users: true,
             programs: Programs {
@@ -137,7 +139,7 @@ mod tests {
                 stderr: stderr.to_owned(),
             });
             let settled = Helper::is_settled(&output);
-            let refusal = Helper::submitted(&slurm(), &output).unwrap_err();
+            let refusal = Helper::submitted(slurm().as_ref(), &output).unwrap_err();
             (refusal.cause, settled)
         };
         let stale =
@@ -170,7 +172,10 @@ mod tests {
             stdout: "12\n".to_owned(),
             stderr: String::new(),
         });
-        assert_eq!(Helper::submitted(&slurm(), &job).unwrap().as_str(), "12");
+        assert_eq!(
+            Helper::submitted(slurm().as_ref(), &job).unwrap().as_str(),
+            "12"
+        );
     }
 
     #[test]

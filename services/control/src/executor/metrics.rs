@@ -155,7 +155,7 @@ impl PilotMetrics {
             checked: metrics::gauges(
                 registry,
                 "lacuna_control_pilots_check_conditions",
-                "conditions of the site's slurm, by verdict (lacuna check slurm)",
+                "conditions of the site's scheduler, by verdict (lacuna check slurm)",
                 &["verdict"],
             )?,
             seconds,

@@ -124,7 +124,7 @@ pub(crate) async fn start(
     tracing::info!(
         mode = setup.mode.name(),
         forbidden,
-        scheduler = setup.scheduler.name(),
+        scheduler = %setup.scheduler.scheduler(),
         partition = pilots.partition,
         "pilots"
     );

@@ -4,22 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lacuna_model::pilots::{Pace, Pilots, SchedulerKind, TimeLimit};
+use lacuna_model::pilots::{Pace, Pilots, TimeLimit};
 use lacuna_model::{KindName, Span};
 use lacuna_pilots::keeper::{Mode, Settings};
 use lacuna_runtime::{Misconfigured, ServiceError};
 use lacuna_scheduler::job::Owner;
-use lacuna_scheduler::submit::pbs::{self, Pbs};
-use lacuna_scheduler::submit::slurm::{self, Slurm};
-use lacuna_scheduler::submit::{Programs, Scheduler, Submission, mark};
+use lacuna_scheduler::submit::{Programs, Submission, Submitter, mark};
+use lacuna_scheduler::{Unsupported, row};
 
 use super::helper::Helper;
 use crate::sections::Context;
 
 /// Variables that the scheduler's commands see, besides those that the configuration names.
 const PASSED: [&str; 6] = ["PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ"];
-/// Prefixes of further variables: the place of the scheduler's own configuration.
-const PREFIXES: [&str; 2] = ["SLURM_CONF", "PBS_"];
 
 /// The settings of the executor.
 #[derive(Clone)]
@@ -27,11 +24,11 @@ pub(super) struct Setup {
     pub(super) mode: Mode,
     pub(super) keeper: Settings,
     pub(super) time: TimeLimit,
-    pub(super) scheduler: Arc<dyn Scheduler>,
+    pub(super) scheduler: Arc<dyn Submitter>,
     /// Lists the pilots of all kinds.
-    pub(super) lister: Arc<dyn Scheduler>,
+    pub(super) lister: Arc<dyn Submitter>,
     /// Submits to nodes of kinds with settings of their own.
-    pub(super) by_kind: BTreeMap<KindName, Arc<dyn Scheduler>>,
+    pub(super) by_kind: BTreeMap<KindName, Arc<dyn Submitter>>,
     /// The whole environment of the commands. Pilots inherit it, so that nothing is in it that
     /// must stay secret, as the password of NATS.
     pub(super) environment: Vec<(String, String)>,
@@ -47,27 +44,22 @@ pub(super) struct Setup {
 /// [`Misconfigured`].
 pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceError> {
     let mark = mark(&ctx.cluster);
-    let environment = environment(&pilots.pass_env);
-    let is_slurm = pilots.scheduler == SchedulerKind::Slurm;
+    let refused = |lacks: Unsupported| Misconfigured(format!("control.pilots: {lacks}"));
+    let ways = row(pilots.scheduler).pilots().map_err(refused)?;
+    let environment = environment(&pilots.pass_env, ways.variables);
     let script = match &pilots.script {
         Some(path) => std::fs::read_to_string(path).map_err(|e| {
             let path = path.display();
             Misconfigured(format!("control.pilots.script: cannot read {path}: {e}"))
         })?,
-        None if is_slurm => slurm::script(&pilots.agent, &pilots.agent_config),
-        None => pbs::script(&pilots.agent, &pilots.agent_config),
+        None => (ways.script)(&pilots.agent, &pilots.agent_config),
     };
     if !script.starts_with("#!") {
         let text = "control.pilots.script: a batch script begins with #! and an interpreter";
         return Err(Misconfigured(text.to_owned()).into());
     }
-    let commands = &pilots.commands;
-    let [submit, cancel, list] = if is_slurm {
-        ["sbatch", "scancel", "squeue"]
-    } else {
-        ["qsub", "qdel", "qstat"]
-    };
-    let make = |pilots: &Pilots, partition: &str| -> Arc<dyn Scheduler> {
+    let (commands, own) = (&pilots.commands, (ways.programs)());
+    let make = |pilots: &Pilots, partition: &str| -> Arc<dyn Submitter> {
         let submission = Submission {
             name: pilots.name.clone(),
             mark: mark.clone(),
@@ -78,19 +70,16 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
             output: pilots.output.clone(),
             extra: pilots.extra.clone(),
             script: script.clone(),
+            chunk: pilots.chunk.clone(),
             time_min: pilots.time.flexible.then_some(pilots.time.min),
             all_users: pilots.by_helper(),
             programs: Programs {
-                submit: command(&commands.submit, submit),
-                cancel: command(&commands.cancel, cancel),
-                list: command(&commands.list, list),
+                submit: command(&commands.submit, &own.submit),
+                cancel: command(&commands.cancel, &own.cancel),
+                list: command(&commands.list, &own.list),
             },
         };
-        if is_slurm {
-            Arc::new(Slurm::new(submission))
-        } else {
-            Arc::new(Pbs::new(submission, pilots.chunk.clone()))
-        }
+        Arc::from((ways.submitter)(submission))
     };
     let mut by_kind = BTreeMap::new();
     for (kind, own) in pilots.by_kind() {
@@ -104,9 +93,11 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
         _ => make(pilots, ""),
     };
     let user = environment.iter().find(|(name, _)| name == "USER");
-    // `squeue --me` lists our own; `qstat` lists those of all users.
     let user = user.map(|(_, user)| user.clone());
-    let user = user.filter(|_| !is_slurm && !pilots.by_helper());
+    let user = user.filter(|_| scheduler.lists_all() && !pilots.by_helper());
+    if pilots.by_helper() {
+        scheduler.owned("").map_err(refused)?;
+    }
     let owner = Owner {
         name: pilots.name.clone(),
         mark,
@@ -127,9 +118,9 @@ pub(super) fn setup(ctx: &Context, pilots: &Pilots) -> Result<Setup, ServiceErro
 }
 
 /// A command of the configuration, or the scheduler's own.
-fn command(given: &[String], default: &str) -> Vec<String> {
+fn command(given: &[String], own: &[String]) -> Vec<String> {
     match given {
-        [] => vec![default.to_owned()],
+        [] => own.to_owned(),
         given => given.to_owned(),
     }
 }
@@ -156,11 +147,11 @@ fn keeper(ctx: &Context, pilots: &Pilots, owner: Owner) -> Settings {
     }
 }
 
-fn environment(more: &[String]) -> Vec<(String, String)> {
+fn environment(more: &[String], prefixes: &[&str]) -> Vec<(String, String)> {
     std::env::vars()
         .filter(|(name, _)| {
             PASSED.contains(&name.as_str())
-                || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+                || prefixes.iter().any(|prefix| name.starts_with(prefix))
                 || more.contains(name)
         })
         .collect()

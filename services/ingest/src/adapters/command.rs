@@ -2,7 +2,8 @@
 
 use lacuna_model::Span;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
-use lacuna_scheduler::{AnswerError, topology};
+use lacuna_scheduler::AnswerError;
+use lacuna_scheduler::live::{Live, Request};
 use tokio::process::Command;
 
 /// Longest answer, bytes. A hundred thousand jobs take about 20 MB.
@@ -70,29 +71,41 @@ pub(crate) fn read<T>(
     })
 }
 
-/// Runs `command` with `more` arguments, for at most `limit`.
+/// Variables with which the commands of a scheduler run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Variables {
+    set: &'static [(&'static str, &'static str)],
+    unset: &'static [&'static str],
+}
+
+impl Variables {
+    pub(crate) fn of(live: &dyn Live) -> Self {
+        Self {
+            set: live.variables(),
+            unset: live.unset(),
+        }
+    }
+}
+
+/// Runs the command of a request, for at most `limit`.
 ///
 /// # Errors
 /// [`Failure::Run`] if the command fails or exceeds its limit.
 pub(crate) async fn run(
-    command: &[String],
-    more: &[String],
+    request: &Request,
+    variables: Variables,
     limit: Span,
 ) -> Result<Ended, Failure> {
-    let (program, first) = command
+    let (program, arguments) = request
+        .command
         .split_first()
-        .map_or(("", &[][..]), |(program, first)| (program, first));
+        .map_or(("", &[][..]), |(program, rest)| (program, rest));
     let mut prepared = Command::new(program);
-    prepared
-        .args(first)
-        .args(more)
-        // Unix seconds have no time zone that would have to be guessed.
-        .env("SLURM_TIME_FORMAT", "%s")
-        .env(topology::LENGTH.0, topology::LENGTH.1);
+    prepared.args(arguments).envs(variables.set.iter().copied());
     for (key, _) in std::env::vars_os() {
         // An administrator's preferences must not change the form of the answer.
         let name = key.to_string_lossy();
-        if name.starts_with("SQUEUE_") || name.starts_with("SINFO_") || name == "SLURM_CLUSTERS" {
+        if variables.unset.iter().any(|begin| name.starts_with(begin)) {
             prepared.env_remove(&key);
         }
     }

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_runtime::Misconfigured;
 use lacuna_trace::tail::{BEFORE, FileView, HEAD, Next, Order, Position, Tail, TailCounts};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 /// Version of the state file.
 const VERSION: u32 = 1;
@@ -263,27 +262,28 @@ fn read_at(file: &File, from: u64, most: usize) -> Result<Vec<u8>, Error> {
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
-struct Saved<T> {
+struct Saved {
     version: u32,
     #[serde(rename = "place")]
     position: Option<Position>,
-    state: T,
+    state: Value,
 }
 
-/// Loads the position and the state of the jobs there. A damaged file is renamed to
-/// `*.refused`, and reading starts from the beginning.
+/// Loads the position, and gives `restore` the state of the jobs there. A damaged file is renamed
+/// to `*.refused`, and reading starts from the beginning.
 ///
 /// # Errors
 /// [`Misconfigured`] if the file exists and cannot be read.
-pub(crate) fn load<T: DeserializeOwned + Default>(
+pub(crate) fn load(
     path: Option<&Path>,
-) -> Result<(Option<Position>, T), Misconfigured> {
+    restore: impl FnOnce(Value) -> Result<(), serde_json::Error>,
+) -> Result<Option<Position>, Misconfigured> {
     let Some(path) = path else {
-        return Ok((None, T::default()));
+        return Ok(None);
     };
     let text = match std::fs::read(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok((None, T::default())),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             return Err(Misconfigured(format!(
                 "configuration: following.state_file {}: {error}",
@@ -291,36 +291,34 @@ pub(crate) fn load<T: DeserializeOwned + Default>(
             )));
         }
     };
-    let read: Result<Saved<T>, _> = serde_json::from_slice(&text);
-    match read {
-        Ok(saved) if saved.version == VERSION => Ok((saved.position, saved.state)),
-        other => {
-            let reason = match other {
-                Ok(saved) => format!("it has version {}", saved.version),
-                Err(error) => error.to_string(),
-            };
-            tracing::error!(file = %path.display(), reason,
-                "the position in the main scheduler's file is lost, reading from the beginning");
-            let _ = std::fs::rename(path, path.with_extension("refused"));
-            Ok((None, T::default()))
-        }
-    }
+    let read: Result<Saved, _> = serde_json::from_slice(&text);
+    let refused = match read {
+        Ok(saved) if saved.version == VERSION => match restore(saved.state) {
+            Ok(()) => return Ok(saved.position),
+            Err(error) => error.to_string(),
+        },
+        Ok(saved) => format!("it has version {}", saved.version),
+        Err(error) => error.to_string(),
+    };
+    tracing::error!(file = %path.display(), reason = refused,
+        "the position in the main scheduler's file is lost, reading from the beginning");
+    let _ = std::fs::rename(path, path.with_extension("refused"));
+    Ok(None)
 }
 
 /// Saves the position and the state. The file is written whole or not at all.
 ///
 /// # Errors
 /// If the file cannot be written.
-pub(crate) fn save<T: Serialize>(
-    path: Option<&Path>,
+pub(crate) fn save(
+    path: &Path,
     position: Option<&Position>,
-    state: &T,
+    state: Result<Value, serde_json::Error>,
 ) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
     let saved = Saved {
         version: VERSION,
         position: position.cloned(),
-        state,
+        state: state?,
     };
     let text = serde_json::to_vec(&saved)?;
     let part = path.with_extension("part");

@@ -1,23 +1,24 @@
-//! Adapters of live schedulers (Slurm, PBS, LSF): each polls or follows one.
+//! The adapter of a live scheduler, which polls it, follows its file, or both.
 //!
-//! An adapter makes observations, not events: the status of nodes at a moment. `reconcile` compares
+//! The adapter makes observations, not events: the status of nodes at a moment. `reconcile` compares
 //! an observation with the ledger, and the difference becomes events. So a newer event of a hook
-//! holds, and a repeated or failed answer changes nothing. `lacuna_scheduler` reads the answers.
+//! holds, and a repeated or failed answer changes nothing. `lacuna_scheduler` has the schedulers.
 
 pub(crate) mod command;
 mod follow;
-mod lsf;
+mod live;
 mod metrics;
 pub mod pacer;
-mod pbs;
-mod slurm;
 mod source;
+
+use std::collections::BTreeSet;
 
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_pool::UnknownNodes;
 use lacuna_runtime::{Misconfigured, OnError, ServiceError};
+use lacuna_scheduler::NodeStatus;
+use lacuna_scheduler::live::{Live, PlannedJob, Question};
 use lacuna_scheduler::settings::Polling;
-use lacuna_scheduler::{LsfState, NodeStatus, PlannedJob, RunningJobs};
 use tokio::sync::{mpsc, oneshot};
 
 pub use metrics::{FollowMetrics, SchedulerMetrics};
@@ -25,7 +26,7 @@ pub use metrics::{FollowMetrics, SchedulerMetrics};
 use source::Source;
 
 use crate::sections::Context;
-use crate::topology::{Asked, Asking};
+use crate::topology::Asking;
 
 /// An observation of an adapter.
 #[derive(Debug)]
@@ -52,8 +53,8 @@ pub struct Receipt {
 /// Capacity of the channel of observations; an adapter waits while it is full.
 const WAITING: usize = 4;
 
-/// Starts the configured adapter, if there is one. `asking` is what it asks the scheduler for
-/// besides.
+/// Starts the adapter of the configured scheduler, if there is one. `asking` is what it asks the
+/// scheduler for besides.
 ///
 /// # Errors
 /// [`Misconfigured`] if the settings of the adapter cannot work.
@@ -62,61 +63,78 @@ pub(crate) fn start(
     nodes: &UnknownNodes,
     asking: Vec<Asking>,
 ) -> Result<Option<mpsc::Receiver<Observation>>, ServiceError> {
-    let settings = &ctx.config.ingest;
-    let (to, observations) = mpsc::channel(WAITING);
-    // A program that cannot be killed, or a file system that hangs, shows as silence.
-    let make = |name: &'static str, commands: &[&str], silence| -> Result<_, ServiceError> {
-        let metrics = SchedulerMetrics::new(&ctx.registry, commands)?;
-        let health = ctx.health.check(name, Some(silence));
-        let to = to.clone();
-        Ok(move || Source::new(name, to.clone(), metrics.clone(), health.clone()))
-    };
-    if let Some(slurm) = settings.slurm.clone() {
-        let zone = zone(slurm.time_zone.as_deref())?;
-        let is_topology = |asking: &Asking| asking.asked() == Asked::Topology;
-        let commands = match asking.iter().any(is_topology) {
-            true => &["sinfo", "squeue", "scontrol"][..],
-            false => &["sinfo", "squeue"],
-        };
-        let source = make("slurm", commands, silence(&slurm.polling))?;
-        ctx.tasks.spawn("slurm", OnError::Restart, move |stop| {
-            let asking = asking.clone();
-            slurm::Poller::new(slurm.clone(), zone.clone(), source(), asking).run(stop)
-        });
-    } else if let Some(pbs) = settings.pbs.clone() {
-        let zone = zone(pbs.time_zone.as_deref())?;
-        // The adapter reads the file again. A file that cannot be read ends the service here.
-        follow::load::<RunningJobs>(pbs.following.state_file.as_deref())?;
-        let source = make("pbs", &["pbsnodes"], silence(&pbs.polling))?;
-        let follow = FollowMetrics::new(&ctx.registry)?;
-        ctx.tasks.spawn("pbs", OnError::Restart, move |stop| {
-            let (source, asking) = (source(), asking.clone());
-            let made = pbs::Adapter::new(pbs.clone(), zone.clone(), source, follow.clone(), asking);
-            async move { made?.run(stop).await }
-        });
-    } else if let Some(lsf) = settings.lsf.clone() {
-        let listed = match nodes {
-            UnknownNodes::Refuse(listed) => listed.clone(),
-            UnknownNodes::Accept => {
-                let text = "configuration: ingest.nodes_file is absent: lsb.events lists no nodes";
-                return Err(Misconfigured(text.to_owned()).into());
-            }
-        };
-        follow::load::<LsfState>(lsf.following.state_file.as_deref())?;
-        let source = make("lsf", &[], lsf.following.every.max(LSF_SILENCE))?;
-        let follow = FollowMetrics::new(&ctx.registry)?;
-        ctx.tasks.spawn("lsf", OnError::Restart, move |stop| {
-            let made = lsf::Adapter::new(lsf.clone(), listed.clone(), source(), follow.clone());
-            async move { made?.run(stop).await }
-        });
-    } else {
+    let Some(live) = ctx.config.ingest.live() else {
         return Ok(None);
-    }
+    };
+    let nodes = match nodes {
+        UnknownNodes::Refuse(listed) => listed.clone(),
+        UnknownNodes::Accept if live.needs_nodes() => {
+            let text = "configuration: ingest.nodes_file is absent: the scheduler lists no nodes";
+            return Err(Misconfigured(text.to_owned()).into());
+        }
+        UnknownNodes::Accept => BTreeSet::new(),
+    };
+    let zone = zone(live.time_zone())?;
+    let follow = match live.follow() {
+        Ok(followed) => {
+            // The adapter reads the file again. One that cannot be read ends the service here.
+            follow::load(followed.following.state_file.as_deref(), |_| Ok(()))?;
+            Some(FollowMetrics::new(&ctx.registry)?)
+        }
+        Err(_) => None,
+    };
+    let name = live.scheduler().as_str();
+    // A program that cannot be killed, or a file system that hangs, shows as silence.
+    let silence = match (live.polling(), live.follow()) {
+        (Ok(polling), _) => silence(polling),
+        (_, Ok(followed)) => followed.following.every.max(FOLLOW_SILENCE),
+        _ => FOLLOW_SILENCE,
+    };
+    let metrics = SchedulerMetrics::new(&ctx.registry, &labels(live.as_ref(), &asking))?;
+    let health = ctx.health.check(name, Some(silence));
+    let (to, observations) = mpsc::channel(WAITING);
+    let config = ctx.config.clone();
+    ctx.tasks.spawn(name, OnError::Restart, move |stop| {
+        let source = Source::new(name, to.clone(), metrics.clone(), health.clone());
+        let (zone, asking, follow) = (zone.clone(), asking.clone(), follow.clone());
+        let live = config.ingest.live().map(|mut live| {
+            live.begin(zone, &nodes);
+            live
+        });
+        async move {
+            match live {
+                Some(live) => {
+                    live::Adapter::new(live, source, follow, asking)?
+                        .run(stop)
+                        .await
+                }
+                None => Ok(()),
+            }
+        }
+    });
     Ok(Some(observations))
 }
 
-/// The adapter of LSF counts as hanging after this time without a look at its file.
-const LSF_SILENCE: Span = Span::from_secs(60);
+/// The commands of a scheduler as labels in metrics, each once.
+fn labels(live: &dyn Live, asking: &[Asking]) -> Vec<&'static str> {
+    let mut labels: Vec<&'static str> = Vec::new();
+    let cycle = live.requests();
+    let own = asking
+        .iter()
+        .filter_map(|asking| match asking.question(live) {
+            Ok(Question::Own(request)) => Some(request),
+            _ => None,
+        });
+    for request in cycle.into_iter().chain(own) {
+        if !labels.contains(&request.label) {
+            labels.push(request.label);
+        }
+    }
+    labels
+}
+
+/// An adapter that only follows a file counts as hanging after this time without a look at it.
+const FOLLOW_SILENCE: Span = Span::from_secs(60);
 
 /// Time without an answer or a failure after which an adapter counts as hanging. It waits at most
 /// `longest_wait` with jitter, and each request has a limit.

@@ -2,7 +2,8 @@
 
 use lacuna_model::{NodeId, Timestamp};
 use lacuna_runtime::{HealthCheck, Stopwatch, clock};
-use lacuna_scheduler::{NodeStatus, PlannedJob};
+use lacuna_scheduler::NodeStatus;
+use lacuna_scheduler::live::PlannedJob;
 use tokio::sync::{mpsc, oneshot};
 
 use super::metrics::SchedulerMetrics;

@@ -10,6 +10,7 @@
 mod cases;
 mod common;
 mod faults;
+mod flux;
 mod follow;
 mod json;
 mod metrics;

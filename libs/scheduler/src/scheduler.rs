@@ -1,0 +1,153 @@
+//! A batch scheduler: one trait, one folder, one row of a list.
+//!
+//! **One more scheduler** needs:
+//!
+//! | file | what the scheduler needs there |
+//! |---|---|
+//! | `<name>/` | a folder: the section of the configuration, a [`Live`] that reads answers, a [`crate::submit::Submitter`] for pilots if it runs them, and a [`Scheduler`] that names them |
+//! | `scheduler.rs`, here and in `lacuna-model` | the variant of [`SchedulerName`] and its place in `ALL`; its [`row`], and its section in [`Sections`] |
+//! | `lib.rs`, `settings.rs` | the module, and the name of its section |
+//! | the struct `Ingest` (`grep -rl 'struct Ingest {'`) | the section, a line each in the struct, in its default and in `sections` |
+//! | `tests/all/<name>.rs` | answers, recorded or from the manual, and how they are read |
+//! | `deploy/configure.md`, `CHANGELOG.md` | its section, and its row in the table of schedulers, which a test demands |
+//!
+//! Every method but a few has a default, which refuses with a remedy ([`Unsupported`]). Ingest, control,
+//! pilot-helper and `lacuna check` take their schedulers from [`SchedulerName::ALL`]; none names one.
+
+use std::fmt;
+
+pub use lacuna_model::SchedulerName;
+use lacuna_model::SettingError;
+
+use crate::check::{Filler, Finding};
+use crate::live::Live;
+use crate::settings::{Flux, Lsf, Pbs, Slurm};
+use crate::submit::{CommandLine, Pilots};
+use crate::{flux, lsf, pbs, slurm};
+
+/// The row of a scheduler.
+#[must_use]
+pub const fn row(name: SchedulerName) -> &'static dyn Scheduler {
+    match name {
+        SchedulerName::Slurm => &slurm::Row,
+        SchedulerName::Pbs => &pbs::Row,
+        SchedulerName::Lsf => &lsf::Row,
+        SchedulerName::Flux => &flux::Row,
+    }
+}
+
+/// A refusal of what this scheduler does not have.
+#[must_use]
+pub const fn lacks(
+    scheduler: SchedulerName,
+    what: &'static str,
+    remedy: &'static str,
+) -> Unsupported {
+    Unsupported {
+        scheduler,
+        what,
+        remedy,
+    }
+}
+
+/// Checks that pilots can be submitted to the scheduler of `[control.pilots]`.
+///
+/// # Errors
+/// The setting, if none can.
+pub fn check_pilots(name: SchedulerName) -> Result<(), SettingError> {
+    let ways = row(name).pilots();
+    ways.map(|_| ())
+        .map_err(|lacks| lacks.setting("control.pilots.scheduler"))
+}
+
+/// A scheduler cannot do this here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{scheduler} has no {what} for Lacuna; needed: {remedy}")]
+pub struct Unsupported {
+    /// The scheduler.
+    pub scheduler: SchedulerName,
+    /// What it does not have.
+    pub what: &'static str,
+    /// What to set instead.
+    pub remedy: &'static str,
+}
+
+impl Unsupported {
+    /// The refusal of the setting that requests it.
+    #[must_use]
+    pub fn setting(self, key: &'static str) -> SettingError {
+        SettingError {
+            key,
+            value: self.scheduler.to_string(),
+            expected: self.remedy,
+        }
+    }
+}
+
+/// The sections `[ingest.<name>]` of a configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sections<'a> {
+    /// `[ingest.slurm]`.
+    pub slurm: Option<&'a Slurm>,
+    /// `[ingest.pbs]`.
+    pub pbs: Option<&'a Pbs>,
+    /// `[ingest.lsf]`.
+    pub lsf: Option<&'a Lsf>,
+    /// `[ingest.flux]`.
+    pub flux: Option<&'a Flux>,
+}
+
+impl Sections<'_> {
+    /// The live schedulers that the sections configure.
+    #[must_use]
+    pub fn live(&self) -> Vec<Box<dyn Live>> {
+        let all = SchedulerName::ALL.into_iter();
+        all.filter_map(|name| row(name).live(self)).collect()
+    }
+}
+
+/// A batch scheduler, as Lacuna knows it.
+pub trait Scheduler: fmt::Debug + Sync {
+    /// Its name.
+    fn name(&self) -> SchedulerName;
+
+    /// The live scheduler of its section, if there is one.
+    fn live(&self, sections: &Sections<'_>) -> Option<Box<dyn Live>>;
+
+    /// How the labels of its nodes begin, as `partition` in `partition:gpu`.
+    fn labels(&self) -> &'static [&'static str];
+
+    /// How pilots are submitted to it.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if none are.
+    fn pilots(&self) -> Result<Pilots, Unsupported> {
+        Err(lacks(
+            self.name(),
+            "submission of pilots",
+            "slurm, pbs or flux; elsewhere the site starts agents",
+        ))
+    }
+
+    /// Commands whose output [`Scheduler::findings`] judges. Empty commands are replaced by the
+    /// scheduler's own.
+    ///
+    /// # Errors
+    /// [`Unsupported`] if its configuration is not understood.
+    fn questions(
+        &self,
+        scontrol: &[String],
+        sacctmgr: &[String],
+    ) -> Result<Vec<CommandLine>, Unsupported> {
+        let _ = (scontrol, sacctmgr);
+        let remedy = "a look at the guide of pilots: which job of the site yields to which";
+        Err(lacks(self.name(), "site check", remedy))
+    }
+
+    /// Whether pilots harm batch jobs at a site with these answers to the questions, in their order;
+    /// a question without an answer has none.
+    fn findings(&self, answers: &[Option<String>], filler: &Filler) -> Vec<Finding> {
+        let _ = (answers, filler);
+        Vec::new()
+    }
+}
