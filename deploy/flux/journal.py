@@ -5,8 +5,8 @@ flux python journal.py /var/lib/lacuna/flux-journal
 
 Runs as the owner of the Flux instance: the journal of the job manager is for the owner alone. A line
 has the id of a job, its user and one event of RFC 21, with the jobspec beside a submit and R beside
-an alloc. A start writes the events of all jobs that are not over, so a restart loses none; an event
-that ingest reads twice changes nothing.
+an alloc. The first start writes the past of all jobs that Flux still knows; a later one goes on behind
+the newest event in the file.
 """
 
 import json
@@ -48,8 +48,20 @@ def line_of(event):
     return json.dumps(line)
 
 
+def newest(path):
+    """The time of the newest event in the file, or 0."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            times = [json.loads(line)["event"]["timestamp"] for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        times = []
+    if not times and os.path.exists(f"{path}.1"):
+        return newest(f"{path}.1")
+    return max(times, default=0.0)
+
+
 def main(path):
-    consumer = JournalConsumer(flux.Flux())
+    consumer = JournalConsumer(flux.Flux(), since=newest(path))
     consumer.start()
     while True:
         event = consumer.poll()

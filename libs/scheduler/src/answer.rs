@@ -1,6 +1,6 @@
-//! Answers of `sinfo` and `squeue`, cut into records and fields.
+//! Answers of `sinfo`, `squeue` and `flux resource list`, cut into records and fields.
 //!
-//! Both commands print each field unquoted, followed by the suffix of the format (`type:suffix`).
+//! The commands print each field unquoted, followed by the suffix of the format (`type:suffix`).
 //! Names and comments are free text and may hold blanks, bars and line ends. So fields end with
 //! the control characters that ASCII defines for this purpose. A field with a suffix and no width
 //! is not cut short (`_print_str` in Slurm's `print.c`).
@@ -25,8 +25,8 @@ pub enum AnswerError {
     },
     /// A record has a wrong number of fields.
     #[error(
-        "record {record} has {found} fields instead of {expected}: {text:?}; Slurm 20.11 or newer \
-         is needed"
+        "record {record} has {found} fields instead of {expected}: {text:?}; a newer release of the \
+         scheduler is needed (Slurm 20.11)"
     )]
     Fields {
         /// Number of the record, from 1.
