@@ -95,6 +95,20 @@ attack: setup build ## attacks on a whole secure cluster, checked; ARGS=--short,
 reboot: setup build ## kills, reboots, a full disk and starts in any order, after commands on keys (root, Docker; six minutes)
 	@integration-tests/reboot.py $(ARGS)
 
+# Other people's figures: a workspace of its own, which nothing else builds. HiGHS is compiled for it again.
+REPRODUCTIONS := export CARGO_TARGET_DIR=$(CURDIR)/target/reproductions; cd integration-tests/reproductions &&
+
+.PHONY: reproduce
+reproduce: build ## what other people have published, beside Lacuna; ARGS='bftrainer --quick', ARGS=--help
+	@$(REPRODUCTIONS) $(CARGO) build --release --locked
+	@PATH=$(CURDIR)/target/release:$$PATH target/reproductions/release/lacuna-reproduce $(ARGS)
+
+.PHONY: reproduce-test
+reproduce-test: ## format, lints and tests of the reproductions
+	@$(REPRODUCTIONS) $(CARGO) fmt --all --check
+	@$(REPRODUCTIONS) $(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	@$(REPRODUCTIONS) $(CARGO) test --release --locked --workspace $(ARGS)
+
 .PHONY: verify
 verify: lint test highs-once ## lint and test, and check that HiGHS was compiled once
 

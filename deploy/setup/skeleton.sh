@@ -6,7 +6,7 @@ out=$1
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mkdir -p "$out"
 cp -r .cargo Cargo.toml Cargo.lock rust-toolchain.toml "$out/"
-find libs services integration-tests -name target -prune -o -type f \
+find libs services integration-tests \( -name target -o -name reproductions \) -prune -o -type f \
     \( -name Cargo.toml -o -name build.rs -o -path '*/src/lib.rs' -o -path '*/src/main.rs' \
     -o -path '*/src/bin/*.rs' -o -path '*/tests/*.rs' -o -path '*/benches/*.rs' -o -path '*/examples/*.rs' \) -print |
     while read -r file; do

@@ -8,4 +8,5 @@ mod left_out;
 mod licences;
 mod metadata;
 mod ports;
+mod reproductions;
 mod shape;

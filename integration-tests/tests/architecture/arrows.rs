@@ -7,7 +7,6 @@ use super::metadata::Graph;
 /// The crates of the workspace that each library may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
-    ("lacuna-gangs", &[]),
     ("lacuna-stalls", &["lacuna-model"]),
     ("lacuna-goodput", &[]),
     ("lacuna-layers", &["lacuna-model"]),

@@ -166,7 +166,7 @@ impl Prior {
 
 impl Default for Prior {
     /// Cold: what is known of other machines has brought nothing on one left out (`lacuna-lab
-    /// reproduce machines`).
+    /// compare machines`).
     fn default() -> Self {
         Self::cold()
     }

@@ -10,7 +10,6 @@
 //! - [`provision`], [`Provisioner`]: units, rate and cost of a given choice of kinds, for comparisons.
 //! - [`rates`]: the rates over counts of nodes of two kinds, for the planner.
 //! - [`worth_of_one_more`]: what one more unit of each kind would save.
-//! - [`simulate`]: the pipeline of a placement in virtual time, with random times and finite queues.
 //!
 //! Source of the problem: HeterPS (arXiv 2111.10635), which learns placements. The cost model in
 //! [`Profile`] and its solution are derived independently; see the heads of the modules.
@@ -21,7 +20,6 @@ mod fastest;
 mod labels;
 mod limited;
 mod model;
-mod pipeline;
 mod place;
 mod placement;
 mod profile;
@@ -34,7 +32,6 @@ mod sweep;
 pub use error::Error;
 pub use explain::{Worth, worth_of_one_more};
 pub use fastest::fastest;
-pub use pipeline::{Jitter, Pipeline, simulate};
 pub use place::{Answer, Obstacle, Options, place, without_limit};
 pub use placement::{Bound, Placement, Stage};
 pub use profile::{Kind, Layer, Profile};

@@ -3,8 +3,6 @@
 mod bars;
 mod beside;
 mod calibration;
-pub(super) mod comparison;
-mod gangs;
 mod gantt;
 mod idle;
 mod loss;
@@ -15,7 +13,6 @@ mod trainers;
 pub(super) use bars::{days, holes, solves};
 pub(super) use beside::beside;
 pub(super) use calibration::calibration;
-pub(super) use gangs::{Strip, spreads, strips};
 pub(super) use gantt::{gantt, gantt_height};
 pub(super) use idle::{over_time, sizes, week};
 pub(super) use loss::{loss, simple};

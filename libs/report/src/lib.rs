@@ -5,21 +5,15 @@
 //!
 //! - [`Report`], drawn by [`render`]: one replay or live cluster, as plain data. [`from_replay`]
 //!   fills it from a replay. [`drawing`] draws only its beginning.
-//! - [`Comparison`], drawn by [`render_comparison`]: several replays beside published figures.
 //! - [`render_pool`] and [`pool_drawing`]: the pool's statistics, as a page and as a drawing.
 //! - [`render_skill`]: forecast skill.
-//! - [`Gangs`], drawn by [`render_gangs`]: policies of gangs beside each other.
 //! - [`Layers`], drawn by [`render_layers`]: a placement of layers on kinds of node.
 
 mod answer;
 mod charts;
-mod comparison;
-mod comparison_page;
 mod data;
 mod from_history;
 mod from_replay;
-mod gangs_data;
-mod gangs_page;
 mod harm;
 mod layers_page;
 mod learning;
@@ -30,15 +24,11 @@ mod skill_page;
 mod style;
 mod svg;
 
-pub use comparison::{Agreement, ComparedFigure, ComparedRow, Comparison, Group};
-pub use comparison_page::render_comparison;
 pub use data::{
     Answer, BesideKind, BesideRow, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart,
     LossSplit, Losses, PoolPoint, Report, SolveBin, Tile, TrainerRow, bin_solves,
 };
 pub use from_replay::{Source, from_replay};
-pub use gangs_data::{GangSegment, GangsPolicy, Spread};
-pub use gangs_page::{Gangs, GangsCase, render_gangs};
 pub use lacuna_sim::pool_stats::{HoleBin, bin_holes};
 pub use layers_page::{Layers, LayersStage, render_layers};
 pub use page::{drawing, render};

@@ -10,14 +10,12 @@
 //! - [`answer`]: the costs of all causes, other sizes, links and loaders, and the advice, which
 //!   [`in_words`] says. It advises nothing if the replayed step is not the measured one.
 //! - [`recommend`]: the cheapest resource that does a work in time.
-//! - [`Runs`]: the published method, by differences of runs, to be shown beside it.
 //!
-//! Source of the causes and of the method of differences: Stash (arXiv 2208.14344) and its program.
+//! Source of the causes: Stash (arXiv 2208.14344) and its program.
 
 mod advice;
 mod answer;
 mod change;
-mod differences;
 mod error;
 mod link;
 mod recommend;
@@ -29,7 +27,6 @@ mod words;
 pub use advice::advice_in_words;
 pub use answer::answer;
 pub use change::Change;
-pub use differences::{Coded, Differences, Runs};
 pub use error::Error;
 pub use link::Link;
 pub use recommend::{Candidate, Kind, Site, Work, recommend};

@@ -7,12 +7,12 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use lacuna_cli::entry;
 use lacuna_cli::error::Result;
 
-use crate::{bench, forecast, generate, play, reproduce, results, solve};
+use crate::{bench, compare, forecast, generate, play, results, solve};
 
 const AFTER: &str = "\
 Examples:
   lacuna-lab bench bus                                   latencies, bursts and a steady load
-  lacuna-lab reproduce bftrainer                         a published evaluation, row by row
+  lacuna-lab compare forecast --quick                    what forecasts bring, beside BFTrainer
   lacuna-lab results --list                              the published tables
   lacuna-lab forecast eval sacct.log --train-until 50%   how well holes are forecast
   lacuna-lab generate --nodes 1024 --out machine.csv.gz  a machine, if there is no log
@@ -34,9 +34,9 @@ enum Command {
     /// Measure the speed of parts of Lacuna
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Repeat a published evaluation and compare the figures
+    /// Compare Lacuna with other rules and with bounds, on recorded machines
     #[command(subcommand)]
-    Reproduce(reproduce::ReproduceCommand),
+    Compare(compare::CompareCommand),
     /// Make the published tables of RESULTS.md again
     Results(results::ResultsArgs),
     /// Evaluate forecasts of holes
@@ -55,8 +55,8 @@ impl Lab {
     fn run(self) -> Result<()> {
         match self.command {
             Command::Bench(command) => entry::wait_for(bench::run(command)),
-            Command::Reproduce(command) => reproduce::run(&command),
-            Command::Results(args) => results::run(&args),
+            Command::Compare(command) => compare::run(&command),
+            Command::Results(args) => results::run(&args, &results::OWN),
             Command::Forecast(command) => forecast::run(&command),
             Command::Solve(args) => solve::run(&args),
             Command::Generate(args) => generate::run(&args),
@@ -86,7 +86,8 @@ mod tests {
         for line in [
             "lacuna-lab bench bus --seconds 5",
             "lacuna-lab forecast eval a.swf --train-until 50% --freeze --predictor age",
-            "lacuna-lab results paper forecast",
+            "lacuna-lab results theta forecast",
+            "lacuna-lab compare forecast --quick",
             "lacuna-lab results --check",
             "lacuna-lab play machine --nodes 128 --rate 60",
             "lacuna-lab play trainers --at-a-time 8 --rate 60",
@@ -96,7 +97,6 @@ mod tests {
         for line in [
             "lacuna-lab",
             "lacuna-lab up",
-            "lacuna-lab results no-such",
             "lacuna-lab forecast eval a.swf --freeze",
         ] {
             assert!(Lab::try_parse_from(line.split(' ')).is_err(), "{line}");

@@ -1,5 +1,5 @@
-//! Tests of the placement of layers: published seeds, brute force, invariants, a simulated pipeline,
-//! and input that is wrong.
+//! Tests of the placement of layers: published seeds, brute force, invariants, and
+//! input that is wrong.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,5 +14,4 @@ mod common;
 mod golden;
 mod input;
 mod invariants;
-mod pipeline;
 mod rates;

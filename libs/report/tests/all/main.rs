@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod common;
-mod gangs;
 mod hostile;
 mod of_replay;
 mod pages;

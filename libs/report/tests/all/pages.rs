@@ -3,9 +3,8 @@
 use lacuna_forecast::Learning;
 use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_report::{
-    Agreement, Answer, ComparedFigure, ComparedRow, Comparison, DayRow, Gantt, GanttRow,
-    GanttSegment, Group, LossKind, LossPart, LossSplit, Losses, PoolPoint, Report, TrainerRow,
-    bin_holes, bin_solves, render, render_comparison,
+    Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses,
+    PoolPoint, Report, TrainerRow, bin_holes, bin_solves, render,
 };
 use lacuna_sim::skill::{
     AfterTraining, ConcordanceFigures, Evaluation, HorizonSkill, PredictorSkill,
@@ -133,68 +132,6 @@ fn holes_are_binned_by_length() {
     let counts: Vec<u64> = bins.iter().map(|bin| bin.count).collect();
     assert_eq!(counts, [1, 1, 0, 1, 1, 0, 0, 0, 0, 1]);
     assert!((bins[9].node_hours - 1e6 / 3600.0).abs() < 1e-9);
-}
-
-#[test]
-fn a_comparison_marks_what_agrees_and_what_does_not() {
-    let figure = |ours, published, tolerance| ComparedFigure {
-        name: "hours <h>".to_owned(),
-        ours,
-        published,
-        tolerance,
-    };
-    let row = |label: &str, x, figure| ComparedRow {
-        label: label.to_owned(),
-        x,
-        figures: vec![figure],
-    };
-    let comparison = Comparison {
-        title: "Compared".to_owned(),
-        groups: vec![
-            Group {
-                title: "Horizon".to_owned(),
-                x_label: "T (s)".to_owned(),
-                rows: vec![
-                    row("10", Some(10.0), figure(205.1, Some(205.0), Some(2.05))),
-                    row("120", Some(120.0), figure(210.0, Some(203.35), Some(2.03))),
-                    row("600", Some(600.0), figure(203.0, None, None)),
-                ],
-            },
-            Group {
-                title: "Policies".to_owned(),
-                x_label: String::new(),
-                rows: vec![
-                    row(
-                        "<b>equal</b>",
-                        None,
-                        figure(f64::NAN, Some(212.8), Some(2.1)),
-                    ),
-                    row("dp", None, figure(203.0, Some(203.35), None)),
-                ],
-            },
-        ],
-        notes: vec!["a note".to_owned()],
-        ..Comparison::default()
-    };
-    let figures: Vec<Agreement> = comparison
-        .groups
-        .iter()
-        .flat_map(|group| &group.rows)
-        .flat_map(|row| row.figures.iter().map(ComparedFigure::agreement))
-        .collect();
-    use Agreement::{Agrees, Differs, Open};
-    assert_eq!(figures, [Agrees, Differs, Open, Differs, Open]);
-    let page = render_comparison(&comparison);
-    assert!(page.contains("1 of 3 figures agree"));
-    assert_eq!(page.matches('✓').count(), 1);
-    assert_eq!(page.matches('✗').count(), 2);
-    assert!(page.contains("failed") && page.contains("&lt;b&gt;equal&lt;/b&gt;"));
-    for outside in ["http://", "https://", "<script", "<link", "NaN", "<b>"] {
-        assert!(!page.contains(outside), "{outside}");
-    }
-    keep("compare.html", &page);
-    // A sweep is drawn as a line, variants as dots.
-    assert_eq!(page.matches("<polyline").count(), 1);
 }
 
 /// A replay of 30 days with a history at all its bounds.

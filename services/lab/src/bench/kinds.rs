@@ -5,17 +5,17 @@ use std::sync::Arc;
 use clap::Args;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use serde::Serialize;
 
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::output::{JsonArg, latency, print, print_json, quantile};
-use lacuna_cli::table::{Side, render};
+use lacuna_cli::output::{JsonArg, quantile};
 use lacuna_model::Outcome;
 use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::{
     Far, Item, Mix, MixItem, MixProblem, MixTable, NO_NODES, Problem, dp, mixed, pair,
 };
 use lacuna_runtime::clock::Stopwatch;
+
+use crate::table::{Cell, Column, Table};
 
 /// Arguments of `bench kinds`.
 #[derive(Debug, Args)]
@@ -51,17 +51,6 @@ pub(crate) struct KindsBenchArgs {
     json: JsonArg,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    nodes: &'static str,
-    options: usize,
-    proven: usize,
-    p50_s: Option<f64>,
-    p90_s: Option<f64>,
-    p99_s: Option<f64>,
-    max_s: Option<f64>,
-}
-
 /// Runs `bench kinds`.
 ///
 /// # Errors
@@ -95,48 +84,31 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
     }
     let instances = two.len();
     let most = args.cpu + args.gpu;
-    let row = |nodes, options, proven, seconds: &mut Vec<f64>| {
-        seconds.sort_unstable_by(f64::total_cmp);
-        Row {
-            nodes,
-            options,
-            proven,
-            p50_s: quantile(seconds, 0.5),
-            p90_s: quantile(seconds, 0.9),
-            p99_s: quantile(seconds, 0.99),
-            max_s: quantile(seconds, 1.0),
-        }
-    };
-    let single = (most * 3 / 2 / args.trainers.max(1)) as usize + 1;
-    let rows = [
-        row("two kinds", options, proven, &mut two),
-        row("one kind", single, instances, &mut one),
-    ];
-    if args.json.json {
-        return print_json(&rows);
-    }
     let columns = [
-        ("NODES", Side::Left),
-        ("OPTIONS", Side::Right),
-        ("PROVEN", Side::Right),
-        ("MEDIAN", Side::Right),
-        ("90 %", Side::Right),
-        ("99 %", Side::Right),
-        ("MOST", Side::Right),
+        Column::words("nodes", "nodes"),
+        Column::figures("options", "options"),
+        Column::figures("proven", "proven"),
+        Column::figures("p50_s", "median"),
+        Column::figures("p90_s", "90 %"),
+        Column::figures("p99_s", "99 %"),
+        Column::figures("max_s", "most"),
     ];
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            let counts = [row.options, row.proven].map(|count| count.to_string());
-            let times = [row.p50_s, row.p90_s, row.p99_s, row.max_s].map(latency);
-            [vec![row.nodes.to_owned()], counts.to_vec(), times.to_vec()].concat()
-        })
-        .collect();
     let heading = format!(
         "A decision for {} trainers on {} + {} nodes, {instances} instances",
         args.trainers, args.cpu, args.gpu
     );
-    print(&format!("{heading}\n\n{}", render(&columns, &cells)))
+    let mut table = Table::new(heading, columns);
+    let single = (most * 3 / 2 / args.trainers.max(1)) as usize + 1;
+    for (nodes, options, proven, mut seconds) in [
+        ("two kinds", options, proven, two),
+        ("one kind", single, instances, one),
+    ] {
+        seconds.sort_unstable_by(f64::total_cmp);
+        let counts = [options, proven].map(|count| Cell::count(count as u64));
+        let times = [0.5, 0.9, 0.99, 1.0].map(|share| Cell::seconds(quantile(&seconds, share)));
+        table.push([Cell::words(nodes)].into_iter().chain(counts).chain(times));
+    }
+    table.print(args.json.json)
 }
 
 /// A scarce instance, mostly held: trainers could use half as many nodes again of each kind.

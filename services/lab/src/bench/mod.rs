@@ -3,7 +3,6 @@
 mod bus;
 mod data;
 mod forecast_plan;
-mod gangs;
 mod kinds;
 mod parse;
 mod profile;
@@ -23,8 +22,6 @@ pub(crate) enum BenchCommand {
     Solve(solve::SolveBenchArgs),
     /// Time of decisions by forecasts: dynamic program, and HiGHS over patterns
     ForecastPlan(forecast_plan::ForecastPlanArgs),
-    /// Time of a plan for gangs, by policy
-    Gangs(gangs::GangsArgs),
     /// Time of a decision over two kinds of nodes, beside one kind
     Kinds(kinds::KindsBenchArgs),
     /// Speed of replays, in events a second
@@ -44,7 +41,6 @@ pub(crate) async fn run(command: BenchCommand) -> Result<()> {
         BenchCommand::Bus(args) => bus::run(args).await,
         BenchCommand::Solve(args) => solve::run(&args).await,
         BenchCommand::ForecastPlan(args) => forecast_plan::run(&args),
-        BenchCommand::Gangs(args) => gangs::run(&args),
         BenchCommand::Kinds(args) => kinds::run(&args),
         BenchCommand::Replay(args) => replay::run(&args),
         BenchCommand::Parse(args) => parse::run(&args),

@@ -8,15 +8,14 @@ use std::sync::Arc;
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use serde::Serialize;
 
 use lacuna_cli::error::{Result, file_error};
-use lacuna_cli::output::{self, JsonArg, quantile, short};
-use lacuna_cli::table::{Side, render};
+use lacuna_cli::output::{JsonArg, quantile, short};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_trace::{Format, JobRecord, Log, Reading};
 
 use super::data::unreadable;
+use crate::table::{Cell, Column, Table};
 
 /// Arguments of `bench parse`.
 #[derive(Debug, Args)]
@@ -53,23 +52,6 @@ pub(crate) struct ParseBenchArgs {
     seconds: f64,
     #[command(flatten)]
     json: JsonArg,
-}
-
-/// The result of one log; `--json` lists these.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Row {
-    log: String,
-    format: &'static str,
-    bytes: u64,
-    lines: u64,
-    records: u64,
-    damaged_lines: u64,
-    /// Median of the repetitions.
-    seconds: f64,
-    mb_per_s: f64,
-    line_count_mb_per_s: f64,
-    /// Time of parsing over time of counting lines.
-    times_line_count: f64,
 }
 
 fn zone(text: &str) -> std::result::Result<TimeZone, String> {
@@ -147,7 +129,7 @@ fn median<T>(least_s: f64, mut work: impl FnMut() -> Result<T>) -> Result<(f64, 
     }
 }
 
-fn measure(name: &Path, bytes: &Arc<[u8]>, args: &ParseBenchArgs) -> Result<Row> {
+fn measure(name: &Path, bytes: &Arc<[u8]>, args: &ParseBenchArgs) -> Result<Vec<Cell>> {
     let reading = Reading {
         format: args.format.as_deref().and_then(Format::from_name),
         columns: args.columns.clone(),
@@ -162,49 +144,19 @@ fn measure(name: &Path, bytes: &Arc<[u8]>, args: &ParseBenchArgs) -> Result<Row>
     let (seconds, found) = median(args.seconds, || parse(name, bytes, &reading))?;
     std::hint::black_box(found.digest);
     let megabytes = bytes.len() as f64 / 1e6;
-    Ok(Row {
-        log: name.display().to_string(),
-        format: found.format,
-        bytes: bytes.len() as u64,
-        lines: found.lines,
-        records: found.records,
-        damaged_lines: found.damaged_lines,
-        seconds,
-        mb_per_s: megabytes / seconds,
-        line_count_mb_per_s: megabytes / counting_s,
-        times_line_count: seconds / counting_s,
-    })
-}
-
-fn table(rows: &[Row]) -> String {
-    let columns = [
-        ("LOG", Side::Left),
-        ("FORMAT", Side::Left),
-        ("MB", Side::Right),
-        ("LINES", Side::Right),
-        ("RECORDS", Side::Right),
-        ("DAMAGED", Side::Right),
-        ("MB/S", Side::Right),
-        ("COUNT MB/S", Side::Right),
-        ("TIMES COUNT", Side::Right),
-    ];
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            vec![
-                row.log.clone(),
-                row.format.to_owned(),
-                format!("{:.1}", row.bytes as f64 / 1e6),
-                row.lines.to_string(),
-                row.records.to_string(),
-                row.damaged_lines.to_string(),
-                format!("{:.0}", row.mb_per_s),
-                short(row.line_count_mb_per_s),
-                format!("{:.1}", row.times_line_count),
-            ]
-        })
-        .collect();
-    render(&columns, &cells)
+    let (rate, counting_rate) = (megabytes / seconds, megabytes / counting_s);
+    Ok(vec![
+        Cell::words(name.display().to_string()),
+        Cell::words(found.format),
+        Cell::new(format!("{megabytes:.1}"), bytes.len()),
+        Cell::count(found.lines),
+        Cell::count(found.records),
+        Cell::count(found.damaged_lines),
+        Cell::new("", seconds),
+        Cell::number(Some(rate), 0),
+        Cell::new(short(counting_rate), counting_rate),
+        Cell::number(Some(seconds / counting_s), 1),
+    ])
 }
 
 /// Runs `bench parse`.
@@ -212,14 +164,26 @@ fn table(rows: &[Row]) -> String {
 /// # Errors
 /// A file cannot be read or its format is not known.
 pub(crate) fn run(args: &ParseBenchArgs) -> Result<()> {
-    let mut rows = Vec::new();
+    let columns = [
+        Column::words("log", "log"),
+        Column::words("format", "format"),
+        Column::figures("bytes", "MB"),
+        Column::figures("lines", "lines"),
+        Column::figures("records", "records"),
+        Column::figures("damaged_lines", "damaged"),
+        Column::in_json("seconds"),
+        Column::figures("mb_per_s", "MB/s"),
+        Column::figures("line_count_mb_per_s", "count MB/s"),
+        Column::figures("times_line_count", "times count"),
+    ];
+    let mut table = Table::new("Logs", columns);
     for path in &args.files {
         let mut bytes = Vec::new();
         lacuna_trace::open(path)
             .map_err(unreadable)?
             .read_to_end(&mut bytes)
             .map_err(|e| file_error("read", path, &e))?;
-        rows.push(measure(path, &Arc::from(bytes), args)?);
+        table.push(measure(path, &Arc::from(bytes), args)?);
     }
     if args.files.is_empty() {
         let bytes = args.megabytes as usize * 1_000_000;
@@ -228,11 +192,8 @@ pub(crate) fn run(args: &ParseBenchArgs) -> Result<()> {
             ("(generated sacct)", generated::sacct(bytes, args.seed)),
         ] {
             let text: Arc<[u8]> = Arc::from(text.into_bytes());
-            rows.push(measure(Path::new(name), &text, args)?);
+            table.push(measure(Path::new(name), &text, args)?);
         }
     }
-    if args.json.json {
-        return output::print_json(&rows);
-    }
-    output::print(&table(&rows))
+    table.print(args.json.json)
 }

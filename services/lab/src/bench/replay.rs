@@ -8,17 +8,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches as _};
-use serde::Serialize;
 
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogArgs};
-use lacuna_cli::output::{self, JsonArg, latency, short};
-use lacuna_cli::table::{Side, render};
+use lacuna_cli::output::{JsonArg, short};
 use lacuna_model::Span;
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::{Hooks, Settings, replay};
 
 use cases::Case;
+
+use crate::table::{Cell, Column, Table};
 
 /// Arguments of `bench replay`.
 #[derive(Debug, Args)]
@@ -55,25 +55,6 @@ pub(crate) struct ReplayBenchArgs {
     json: JsonArg,
 }
 
-/// The result of one replay; `--json` lists these.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Row {
-    case: String,
-    nodes: u32,
-    parallel: u32,
-    trainers_done: u64,
-    events: u64,
-    seconds: f64,
-    events_per_s: f64,
-    /// The longest decision of the replay.
-    longest_solve_s: f64,
-    solves: u64,
-    solve_kept_s: f64,
-    solve_afresh_s: f64,
-    /// Time of solving afresh over time of the solver that keeps its work.
-    times_kept: f64,
-}
-
 /// The arguments of the log, as all commands take them, if one is given.
 fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
     let Some(log) = &args.log else {
@@ -90,7 +71,7 @@ fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
         .map_err(|e| CliError::failed(format!("how to read the log: {e}")))
 }
 
-fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
+fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Vec<Cell>> {
     let watch = Stopwatch::start();
     let settings = Settings {
         horizon: Span::from_secs(120),
@@ -111,60 +92,23 @@ fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Row> {
     let seconds = watch.seconds() - before;
     let solves = walk::solves(case, &|| watch.seconds())?;
     let summary = replayed.summary;
-    Ok(Row {
-        case: case.name.clone(),
-        nodes: recording.nodes(),
-        parallel: case.parallel,
-        trainers_done: summary.trainers_done,
-        events: summary.events,
-        seconds,
-        events_per_s: summary.events as f64 / seconds,
-        longest_solve_s: summary.solve_seconds.max,
-        solves: solves.count,
-        solve_kept_s: solves.kept_s,
-        solve_afresh_s: solves.afresh_s,
-        times_kept: solves.afresh_s / solves.kept_s,
-    })
-}
-
-/// A mean time of microseconds, which [`latency`] would round to zero.
-fn microseconds(seconds: f64) -> String {
-    format!("{:.2} us", seconds * 1e6)
-}
-
-fn table(rows: &[Row]) -> String {
-    let columns = [
-        ("CASE", Side::Left),
-        ("NODES", Side::Right),
-        ("PARALLEL", Side::Right),
-        ("DONE", Side::Right),
-        ("EVENTS", Side::Right),
-        ("TIME", Side::Right),
-        ("EVENTS/S", Side::Right),
-        ("LONGEST", Side::Right),
-        ("SOLVE", Side::Right),
-        ("AFRESH", Side::Right),
-        ("RATIO", Side::Right),
-    ];
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            vec![
-                row.case.clone(),
-                row.nodes.to_string(),
-                row.parallel.to_string(),
-                row.trainers_done.to_string(),
-                row.events.to_string(),
-                latency(Some(row.seconds)),
-                short(row.events_per_s),
-                latency(Some(row.longest_solve_s)),
-                microseconds(row.solve_kept_s),
-                microseconds(row.solve_afresh_s),
-                format!("{:.2}", row.times_kept),
-            ]
-        })
-        .collect();
-    render(&columns, &cells)
+    let rate = summary.events as f64 / seconds;
+    // A mean time of microseconds would be rounded to zero.
+    let microseconds = |seconds: f64| Cell::new(format!("{:.2} us", seconds * 1e6), seconds);
+    Ok(vec![
+        Cell::words(&case.name),
+        Cell::count(recording.nodes()),
+        Cell::count(case.parallel),
+        Cell::count(summary.trainers_done),
+        Cell::count(summary.events),
+        Cell::seconds(Some(seconds)),
+        Cell::new(short(rate), rate),
+        Cell::seconds(Some(summary.solve_seconds.max)),
+        Cell::count(solves.count),
+        microseconds(solves.kept_s),
+        microseconds(solves.afresh_s),
+        Cell::number(Some(solves.afresh_s / solves.kept_s), 2),
+    ])
 }
 
 /// Runs `bench replay`.
@@ -173,7 +117,21 @@ fn table(rows: &[Row]) -> String {
 /// A file cannot be read, or the two solvers disagree.
 pub(crate) fn run(args: &ReplayBenchArgs) -> Result<()> {
     let mut bar = Bar::new(args.json.json);
-    let mut rows = Vec::new();
+    let columns = [
+        Column::words("case", "case"),
+        Column::figures("nodes", "nodes"),
+        Column::figures("parallel", "parallel"),
+        Column::figures("trainers_done", "done"),
+        Column::figures("events", "events"),
+        Column::figures("seconds", "time"),
+        Column::figures("events_per_s", "events/s"),
+        Column::figures("longest_solve_s", "longest"),
+        Column::figures("solves", "solves"),
+        Column::figures("solve_kept_s", "solve"),
+        Column::figures("solve_afresh_s", "afresh"),
+        Column::figures("times_kept", "ratio"),
+    ];
+    let mut table = Table::new("Replays", columns);
     let log = log_args(args)?;
     for case in cases::all(
         log.as_ref(),
@@ -182,11 +140,8 @@ pub(crate) fn run(args: &ReplayBenchArgs) -> Result<()> {
         args.seed,
         &mut bar,
     )? {
-        rows.push(measure(&case, args, &mut bar)?);
+        table.push(measure(&case, args, &mut bar)?);
     }
     bar.done();
-    if args.json.json {
-        return output::print_json(&rows);
-    }
-    output::print(&table(&rows))
+    table.print(args.json.json)
 }

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use lacuna_cli::error::{CliError, Result, file_error};
@@ -14,28 +13,28 @@ use lacuna_cli::table::{Side, render};
 use lacuna_model::Span;
 use lacuna_runtime::clock::wall;
 
+use super::entry::{Entry, Listing};
 use super::machine;
 use super::page::{Origin, Page, Section};
 use super::run::{Made, make};
-use super::tables::{TABLES, Table};
 
 /// Arguments of `results`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  lacuna-lab results --list                 the tables, and the duration of each
-  lacuna-lab results paper forecast         make these two again
-  lacuna-lab results                        make all again: hours
-  lacuna-lab results --dry-run theta        only show what would be run
-  lacuna-lab results --check                compare README.md with RESULTS.md
+  results --list                 the tables, and the duration of each
+  results forecast theta         make these two again
+  results                        make all again: hours
+  results --dry-run theta        only show what would be run
+  results --check                compare README.md with the page
 
-Each table is a section of RESULTS.md, with its command, policy, objective, seed, machine, date
-and commit. Sections of other tables stay unchanged. A table is written as soon as it is made, so
-that Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; a table
-with a missed row or goal is written, and named.")]
-pub(crate) struct ResultsArgs {
+Each table is a section of the page, with its command, policy, objective, seed, machine, date and
+commit. Sections of other tables stay unchanged. A table is written as soon as it is made, so that
+Ctrl-C loses only the one under way. The exit code is 1 if a table could not be made; a table with
+a failed row is written, and named.")]
+pub struct ResultsArgs {
     /// Only these tables
-    #[arg(value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::names()), hide_possible_values = true)]
+    #[arg(value_name = "TABLE")]
     tables: Vec<String>,
     /// List the tables, with date and duration of the last run
     #[arg(long, conflicts_with_all = ["dry_run", "check"])]
@@ -46,34 +45,43 @@ pub(crate) struct ResultsArgs {
     /// Compare the tables of README.md, in the folder of the page, with the page; run nothing
     #[arg(long, conflicts_with = "tables")]
     check: bool,
-    /// The file of the page
-    #[arg(long, value_name = "FILE", default_value = "RESULTS.md")]
-    file: PathBuf,
+    /// The file of the page [default: that of the sources]
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
-/// Runs `results`.
+/// Runs `results` for the tables of a listing.
 ///
 /// # Errors
-/// A table could not be made, the page cannot be read or written, or README.md has other tables.
-pub(crate) fn run(args: &ResultsArgs) -> Result<()> {
-    let named = |table: &&Table| args.tables.iter().any(|name| name == table.name);
-    let chosen = TABLES.iter().filter(|t| args.tables.is_empty() || named(t));
-    let chosen: Vec<&Table> = chosen.collect();
-    if args.dry_run {
-        let commands: Vec<String> = chosen.iter().flat_map(|table| table.typed()).collect();
-        return print(&commands.join("\n"));
+/// A table is not in the listing or could not be made, the page cannot be read or written, or
+/// README.md has other tables.
+pub fn run(args: &ResultsArgs, listing: &Listing) -> Result<()> {
+    let known = |name: &&String| listing.entries.iter().any(|entry| entry.name == *name);
+    if let Some(unknown) = args.tables.iter().find(|name| !known(name)) {
+        let known = listing.names().join(", ");
+        return Err(CliError::failed(format!("there is no table {unknown}"))
+            .remedy(format!("name some of {known}")));
     }
-    let page = read(&args.file)?;
+    let named = |entry: &&Entry| args.tables.iter().any(|name| name == entry.name);
+    let chosen = listing.entries.iter();
+    let chosen = chosen.filter(|entry| args.tables.is_empty() || named(entry));
+    let chosen: Vec<&Entry> = chosen.collect();
+    if args.dry_run {
+        let commands = chosen.iter().flat_map(|entry| listing.typed(entry));
+        return print(&commands.collect::<Vec<_>>().join("\n"));
+    }
+    let file = args.file.as_deref().unwrap_or(Path::new(listing.file));
+    let page = read(file)?;
     if args.list {
         return print(&list(&chosen, &page));
     }
     if args.check {
-        return check(&page, &args.file.with_file_name("README.md"));
+        return check(&page, &file.with_file_name("README.md"));
     }
-    make_all(args, &chosen)
+    make_all(args, file, listing, &chosen)
 }
 
 fn read(path: &Path) -> Result<Page> {
@@ -86,9 +94,9 @@ fn write(path: &Path, page: &Page) -> Result<()> {
     replace(path, |half| std::fs::write(half, page.text()))
 }
 
-fn list(chosen: &[&Table], page: &Page) -> String {
+fn list(chosen: &[&Entry], page: &Page) -> String {
     let columns = ["TABLE", "DATE", "TOOK", "SHOWS"].map(|name| (name, Side::Left));
-    let row = |table: &&Table| {
+    let row = |table: &&Entry| {
         let field = |name| {
             let section = page.section(table.name);
             let said = section.and_then(|section| section.field(name));
@@ -111,19 +119,19 @@ fn check(page: &Page, readme: &Path) -> Result<()> {
         .remedy("copy the tables of these names from the page"))
 }
 
-fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
+fn make_all(args: &ResultsArgs, file: &Path, listing: &Listing, chosen: &[&Entry]) -> Result<()> {
     let data = args.data.clone().or_else(|| {
         let variable = std::env::var_os("LACUNA_DATA");
         variable.map(PathBuf::from)
     });
     let data = data.unwrap_or_else(|| PathBuf::from("../shared/data"));
-    let folder = args.file.parent().filter(|f| !f.as_os_str().is_empty());
+    let folder = file.parent().filter(|f| !f.as_os_str().is_empty());
     // The commit is read first, since the written page changes the tree.
     let commit = machine::commit(folder.unwrap_or(Path::new(".")));
     let class = machine::class();
     let mut failed = Vec::new();
     for (at, table) in chosen.iter().enumerate() {
-        let page = read(&args.file)?;
+        let page = read(file)?;
         let last = page.section(table.name).and_then(|s| s.field("Took"));
         let last = last.and_then(|took| took.parse::<Span>().ok());
         let bar = bar(
@@ -153,12 +161,12 @@ fn make_all(args: &ResultsArgs, chosen: &[&Table]) -> Result<()> {
             took: took.clone(),
         };
         // The page is read again, since it may have changed in the meantime.
-        let mut page = read(&args.file)?;
-        page.put(Section::new(table, &origin, &text));
-        write(&args.file, &page)?;
+        let mut page = read(file)?;
+        page.put(Section::new(listing, table, &origin, &text));
+        write(file, &page)?;
         let short = match fell_short.as_slice() {
             [] => String::new(),
-            some => format!("; ended with 1: lacuna-lab {}", some.join(", lacuna-lab ")),
+            some => format!("; ended with 1: {}", some.join(", ")),
         };
         print(&format!("{}: made in {took}{short}", table.name))?;
     }

@@ -1,12 +1,16 @@
-//! `lacuna-lab results`: makes the published tables again, and their page, `RESULTS.md`.
+//! `results`: makes published tables again, and their page, such as `RESULTS.md`.
 //!
-//! `tables` lists the tables with the commands of this program that make them. `page` is the file:
-//! a section for each table, with command, settings, machine and date.
+//! An `entry` is a table with the commands that make it; `own` lists those of Lacuna's own figures.
+//! `page` is the file: a section for each table, with command, settings, machine and date.
 
 mod args;
+mod entry;
 mod machine;
+mod own;
 mod page;
 mod run;
-mod tables;
 
-pub(crate) use args::{ResultsArgs, run};
+pub use args::{ResultsArgs, run};
+pub use entry::{Entry, Listing};
+pub(crate) use own::OWN;
+pub use page::{FIELDS, Page};

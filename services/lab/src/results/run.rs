@@ -9,7 +9,7 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::up::sibling;
 use lacuna_runtime::clock::Stopwatch;
 
-use super::tables::Table;
+use super::entry::Entry;
 
 /// The result of a table's commands.
 #[derive(Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub(super) struct Made {
 ///
 /// # Errors
 /// A command cannot be started, or ends without a table.
-pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Made> {
+pub(super) fn make(table: &Entry, data: &Path, tick: &dyn Fn(f64)) -> Result<Made> {
     // Without its log each replay fails, and the output would be a table of failures.
     if let Some(file) = table.lacks(data) {
         return Err(CliError::failed(format!("there is no {}", file.display()))
@@ -40,16 +40,16 @@ pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Mad
         fell_short: Vec::new(),
     };
     for command in table.commands {
-        let output = run(&Table::arguments(command, data), data, &|| {
+        let output = run(&Entry::arguments(command, data), data, &|| {
             tick(watch.seconds());
         })?;
         let said = String::from_utf8_lossy(&output.stdout);
-        // A command prints its table in any case; exit code 1 means a missed row or goal.
+        // A command prints its table in any case; exit code 1 means a failed row.
         if said.trim().is_empty() || !matches!(output.status.code(), Some(0 | 1)) {
             let errors = String::from_utf8_lossy(&output.stderr);
             let why = errors.lines().find(|line| !line.trim().is_empty());
             return Err(CliError::failed(format!(
-                "lacuna-lab {command}: {} ({})",
+                "{command}: {} ({})",
                 why.unwrap_or("it printed nothing"),
                 output.status
             )));
@@ -58,7 +58,7 @@ pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Mad
             made.fell_short.push(command);
         }
         if table.commands.len() > 1 {
-            made.text.push_str(&format!("`lacuna-lab {command}`:\n\n"));
+            made.text.push_str(&format!("`{command}`:\n\n"));
         }
         made.text.push_str(&markdown(&said));
         made.text.push('\n');
@@ -70,7 +70,7 @@ pub(super) fn make(table: &Table, data: &Path, tick: &dyn Fn(f64)) -> Result<Mad
 /// Runs this program with these arguments; the child ends when this process does.
 fn run(arguments: &[String], data: &Path, tick: &dyn Fn()) -> Result<Output> {
     let failed = |doing: &str, e: &dyn std::fmt::Display| {
-        CliError::failed(format!("cannot {doing} lacuna-lab: {e}"))
+        CliError::failed(format!("cannot {doing} this program: {e}"))
     };
     let own = std::env::current_exe().map_err(|e| failed("find", &e))?;
     let child = Command::new(sibling("lacuna")?)

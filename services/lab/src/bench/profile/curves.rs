@@ -1,10 +1,6 @@
 //! Scaling curves of simulated programs.
 
-use lacuna_cli::error::{CliError, Result};
-
-use crate::bench::data;
-
-/// The curve of a network or of a law of growth.
+/// The curve of a law of growth.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Named {
     pub(super) name: String,
@@ -12,18 +8,9 @@ pub(super) struct Named {
     pub(super) rates: Vec<f64>,
 }
 
-/// Curves up to `nodes` nodes: laws of growth, and the published networks if their file exists.
-///
-/// # Errors
-/// The file of the networks cannot be read.
-pub(super) fn all(nodes: u32) -> Result<Vec<Named>> {
-    let mut all = laws(nodes);
-    all.extend(published(nodes)?);
-    Ok(all)
-}
-
-/// Laws of growth. None is piecewise linear between powers of two, the probed sizes.
-fn laws(nodes: u32) -> Vec<Named> {
+/// Laws of growth up to `nodes` nodes. None is piecewise linear between powers of two, the probed
+/// sizes.
+pub(super) fn laws(nodes: u32) -> Vec<Named> {
     let law = |name: &str, rate: &dyn Fn(f64) -> f64| Named {
         name: name.to_owned(),
         rates: (1..=nodes).map(|n| 100.0 * rate(f64::from(n))).collect(),
@@ -42,24 +29,4 @@ fn laws(nodes: u32) -> Vec<Named> {
             if n <= 4.0 { n } else { 0.7 * n + 0.5 }
         }),
     ]
-}
-
-/// The networks of the published trainers, each once.
-fn published(nodes: u32) -> Result<Vec<Named>> {
-    let Some(path) = data::file("summit-2021-02/mixed-1001-throughput.jsonl.gz") else {
-        return Ok(Vec::new());
-    };
-    let trainers =
-        lacuna_trace::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
-    let mut all: Vec<Named> = Vec::new();
-    for trainer in trainers {
-        let id = trainer.id.to_string();
-        let name = id.split_once('-').map_or(id.as_str(), |(_, name)| name);
-        if all.iter().all(|known| known.name != name) {
-            let rates = (1..=nodes).map(|n| trainer.throughput.at(n)).collect();
-            let name = name.to_owned();
-            all.push(Named { name, rates });
-        }
-    }
-    Ok(all)
 }

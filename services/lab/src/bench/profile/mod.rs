@@ -5,12 +5,10 @@ mod curves;
 mod program;
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use lacuna_cli::Config;
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::output::{JsonArg, print, print_json, quantile, short};
-use lacuna_cli::table::{Side, render};
+use lacuna_cli::output::{JsonArg, quantile, short};
 use lacuna_model::{Elastic, RescaleCost};
 use lacuna_runtime::virtual_time;
 use lacuna_trainer::settings::ProfileOrder;
@@ -18,6 +16,8 @@ use lacuna_trainer::settings::ProfileOrder;
 use cluster::Cluster;
 use curves::Named;
 use program::Truth;
+
+use crate::table::{Cell, Column, Table};
 
 /// Arguments of `bench profile`.
 #[derive(Debug, Args)]
@@ -27,13 +27,10 @@ Examples:
   lacuna-lab bench profile --nodes 64 --launchers regroup --json
 
 A trainer without a curve trains in virtual time, under control and its agents, as fast as a
-true curve allows, with noise. Curves are laws of growth, and the published networks if their file
-exists (LACUNA_DATA). Sizes are probed from large to small and from small to large. For comparison
-each node count is measured for --exhaustive seconds, from all nodes down. The error is that of
-the final curve to the exhaustively measured one, at each count: its mean and its worst. The
-published curves are lines between powers of two, the probed sizes: that flatters them; the laws
-are not. Node-seconds are those idle or stalled. Figures are medians over seeds; the worst error
-is the largest. Costs of a change: for torchrun the assumption of the published evaluation; for
+true curve allows, with noise. Curves are laws of growth. For comparison each node count is measured
+for --exhaustive seconds, from all nodes down. The error is that of the final curve to the
+exhaustively measured one, at each count: its mean and its worst. Node-seconds are those idle or
+stalled. Figures are medians over seeds; the worst error is the largest. Costs of a change: for torchrun the assumption of the published evaluation; for
 regroup measurements (with programs that take 10 s to start in the background).")]
 pub(crate) struct ProfileArgs {
     /// Number of nodes of the trainer
@@ -96,31 +93,6 @@ impl LauncherArg {
     }
 }
 
-/// One curve, launcher and order; `--json` prints these keys.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct Row {
-    /// The name of the curve.
-    curve: String,
-    /// `regroup` or `torchrun`.
-    launcher: &'static str,
-    /// `large-to-small` or `small-to-large`.
-    order: &'static str,
-    /// Sizes of the incarnations with the first seed.
-    sizes: Vec<u32>,
-    /// Mean relative error over all node counts: median over seeds.
-    error_mean: f64,
-    /// Largest relative error of any count and seed.
-    error_worst: f64,
-    /// Node-seconds spent: median over seeds.
-    spent_node_s: f64,
-    /// The least and the most of any seed.
-    spent_range_node_s: (f64, f64),
-    /// Node-seconds of the exhaustive measurement.
-    exhaustive_node_s: f64,
-    /// Seconds until the last size was measured: median over seeds.
-    known_after_s: f64,
-}
-
 /// The result of one seed.
 struct Outcome {
     sizes: Vec<u32>,
@@ -150,16 +122,10 @@ fn simulate(seed: u64, world: impl Future<Output = Result<Outcome>>) -> Result<O
 }
 
 /// Trains with probes, until all sizes are measured or for a virtual day.
-async fn online(
-    truth: &Truth,
-    order: ProfileOrder,
-    args: &ProfileArgs,
-    seed: u64,
-) -> Result<Outcome> {
+async fn online(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome> {
     const LONGEST_S: u32 = 86_400;
     let mut config = Config::default();
     config.control.profile.share = args.share;
-    config.control.profile.order = order;
     let mut cluster = Cluster::start(truth, config, seed).await?;
     let all = truth.rates.len();
     cluster.give(all).await?;
@@ -241,87 +207,50 @@ fn median(mut values: Vec<f64>) -> f64 {
     quantile(&values, 0.5).unwrap_or(0.0)
 }
 
-fn row(
-    named: &Named,
-    launcher: LauncherArg,
-    (order, order_name): (ProfileOrder, &'static str),
-    args: &ProfileArgs,
-    known: &[Outcome],
-) -> Result<Row> {
+/// The figures of a curve and a launcher.
+fn row(named: &Named, launcher: LauncherArg, args: &ProfileArgs) -> Result<Vec<Cell>> {
     let truth = launcher.truth(named, args.noise);
+    // The exhaustive measurement has other seeds, so that the errors are independent.
+    let known = of_seeds(args.seeds, |seed| {
+        let seed = seed + 1_000_000;
+        simulate(seed, exhaustive(&truth, args, seed))
+    })?;
     let outcomes = of_seeds(args.seeds, |seed| {
-        simulate(seed, online(&truth, order, args, seed))
+        simulate(seed, online(&truth, args, seed))
     })?;
     let errors: Vec<Vec<f64>> = outcomes
         .iter()
-        .zip(known)
+        .zip(&known)
         .map(|(outcome, known)| errors(&outcome.curve, &known.curve))
         .collect();
     let mean = |errors: &Vec<f64>| errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let worst = errors.iter().flatten().copied().fold(0.0, f64::max);
     let spent: Vec<f64> = outcomes.iter().map(|o| o.spent_node_s).collect();
     let least = spent.iter().copied().fold(f64::INFINITY, f64::min);
     let most = spent.iter().copied().fold(0.0, f64::max);
-    Ok(Row {
-        curve: named.name.clone(),
-        launcher: launcher.name(),
-        order: order_name,
-        sizes: outcomes.first().map_or_else(Vec::new, |o| o.sizes.clone()),
-        error_mean: median(errors.iter().map(mean).collect()),
-        error_worst: errors.iter().flatten().copied().fold(0.0, f64::max),
-        spent_node_s: median(spent),
-        spent_range_node_s: (least, most),
-        exhaustive_node_s: median(known.iter().map(|o| o.spent_node_s).collect()),
-        known_after_s: median(outcomes.iter().map(|o| o.known_after_s).collect()),
-    })
-}
-
-fn table(args: &ProfileArgs, rows: &[Row]) -> String {
-    let columns = [
-        ("CURVE", Side::Left),
-        ("LAUNCHER", Side::Left),
-        ("ORDER", Side::Left),
-        ("ERROR", Side::Right),
-        ("WORST", Side::Right),
-        ("NODE-S", Side::Right),
-        ("LEAST", Side::Right),
-        ("MOST", Side::Right),
-        ("EXHAUSTIVE", Side::Right),
-        ("OF IT", Side::Right),
-        ("KNOWN AFTER", Side::Right),
-    ];
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            vec![
-                row.curve.clone(),
-                row.launcher.to_owned(),
-                row.order.to_owned(),
-                percent(row.error_mean),
-                percent(row.error_worst),
-                short(row.spent_node_s),
-                short(row.spent_range_node_s.0),
-                short(row.spent_range_node_s.1),
-                short(row.exhaustive_node_s),
-                percent(row.spent_node_s / row.exhaustive_node_s),
-                format!("{:.0} min", row.known_after_s / 60.0),
-            ]
-        })
-        .collect();
-    let heading = format!(
-        "{} nodes, noise {}, {} seeds, at most {} of the node-time",
-        args.nodes,
-        percent(args.noise),
-        args.seeds,
-        percent(args.share)
-    );
-    format!("{heading}\n{}", render(&columns, &cells))
+    let all = median(known.iter().map(|o| o.spent_node_s).collect());
+    let known_after_s = median(outcomes.iter().map(|o| o.known_after_s).collect());
+    let median_spent = median(spent);
+    let node_s = |seconds: f64| Cell::new(short(seconds), seconds);
+    Ok(vec![
+        Cell::words(&named.name),
+        Cell::words(launcher.name()),
+        Cell::percent(Some(median(errors.iter().map(mean).collect())), 1),
+        Cell::percent(Some(worst), 1),
+        node_s(median_spent),
+        node_s(least),
+        node_s(most),
+        node_s(all),
+        Cell::percent(Some(median_spent / all), 1),
+        Cell::new(format!("{:.0} min", known_after_s / 60.0), known_after_s),
+        Cell::new("", outcomes.first().map_or(&[][..], |o| &o.sizes)),
+    ])
 }
 
 /// Runs `bench profile`.
 ///
 /// # Errors
-/// The file of the networks cannot be read, or an argument is invalid.
+/// An argument is invalid, or a world failed.
 pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
     for (name, value) in [("--noise", args.noise), ("--share", args.share)] {
         if !(0.0..=1.0).contains(&value) {
@@ -330,28 +259,33 @@ pub(crate) fn run(args: &ProfileArgs) -> Result<()> {
             );
         }
     }
-    let orders = [
-        (ProfileOrder::LargeToSmall, "large-to-small"),
-        (ProfileOrder::SmallToLarge, "small-to-large"),
+    let columns = [
+        Column::words("curve", "curve"),
+        Column::words("launcher", "launcher"),
+        Column::figures("error_mean", "error"),
+        Column::figures("error_worst", "worst"),
+        Column::figures("spent_node_s", "node-s"),
+        Column::figures("spent_least_node_s", "least"),
+        Column::figures("spent_most_node_s", "most"),
+        Column::figures("exhaustive_node_s", "exhaustive"),
+        Column::figures("share_of_exhaustive", "of it"),
+        Column::figures("known_after_s", "known after"),
+        Column::in_json("sizes"),
     ];
-    let mut rows = Vec::new();
-    for named in curves::all(args.nodes)? {
+    let heading = format!(
+        "{} nodes, noise {:.1} %, {} seeds, at most {:.1} % of the node-time",
+        args.nodes,
+        args.noise * 100.0,
+        args.seeds,
+        args.share * 100.0
+    );
+    let mut table = Table::new(heading, columns);
+    for named in curves::laws(args.nodes) {
         for &launcher in &args.launchers {
-            let truth = launcher.truth(&named, args.noise);
-            // The exhaustive measurement has other seeds, so that the errors are independent.
-            let known = of_seeds(args.seeds, |seed| {
-                let seed = seed + 1_000_000;
-                simulate(seed, exhaustive(&truth, args, seed))
-            })?;
-            for order in orders {
-                rows.push(row(&named, launcher, order, args, &known)?);
-            }
+            table.push(row(&named, launcher, args)?);
         }
     }
-    if args.json.json {
-        return print_json(&rows);
-    }
-    print(&table(args, &rows))
+    table.print(args.json.json)
 }
 
 #[cfg(test)]
@@ -376,8 +310,7 @@ mod tests {
         };
         for launcher in [LauncherArg::Regroup, LauncherArg::Torchrun] {
             let truth = launcher.truth(&named, args.noise);
-            let order = ProfileOrder::LargeToSmall;
-            let outcome = simulate(1, online(&truth, order, &args, 1)).unwrap();
+            let outcome = simulate(1, online(&truth, &args, 1)).unwrap();
             assert_eq!(outcome.sizes, [4, 2, 1, 4]);
             let known = [1, 2, 4].map(|n: usize| outcome.curve[n] / truth.rates[n - 1]);
             assert!(
