@@ -19,7 +19,7 @@ export LACUNA_NATS_SERVER ?= $(CURDIR)/.cache/bin/nats-server
 help: ## list these commands
 	@echo "Lacuna: trains neural networks in the holes of a supercomputer's schedule"
 	@echo
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14 | sed 's/^/  make /'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 16 | sed 's/^/  make /'
 	@echo
 	@echo "ARGS=... passes arguments on, as in: make demo ARGS='--wall 60s'"
 
