@@ -4,6 +4,8 @@
 //! it trains at `P(n, k) = P(n) share(n, k)`. A tier that is not given has the share of the tier
 //! before it, and a farther tier never has a larger share. One node is at no distance.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{CurvePoint, ScalingCurve, Tier};
@@ -213,6 +215,41 @@ impl Distance {
             Self::Fitted(model) => size_of_val(model.rates.as_slice()),
         }
     }
+}
+
+/// The share of a rate that is left where `crowd` trainers, 1 or more, share what one would have
+/// alone: with x the time that crossing adds to a sample, from 1 / (1 + x) to 1 / (1 + crowd x).
+#[must_use]
+pub fn among(share: f64, crowd: f64) -> f64 {
+    if crowd > 1.0 && share > 0.0 {
+        1.0 / (1.0 + crowd * (1.0 / share - 1.0))
+    } else {
+        share
+    }
+}
+
+/// How crowded the uplinks of each trainer are, by the leaves of its nodes: the crossing trainers of
+/// its most crowded leaf over those that an uplink carries at full speed, at least 1. It is 1 for a
+/// trainer on one leaf.
+#[must_use]
+pub fn crowds<L: Ord>(leaves: &[BTreeSet<L>], carries: u32) -> Vec<f64> {
+    let crossing = |leaves: &&BTreeSet<L>| leaves.len() > 1;
+    let mut count: BTreeMap<&L, f64> = BTreeMap::new();
+    for leaf in leaves.iter().filter(crossing).flatten() {
+        *count.entry(leaf).or_default() += 1.0;
+    }
+    let carries = f64::from(carries.max(1));
+    let crowd = |leaves: &BTreeSet<L>| {
+        let here = leaves.iter().filter_map(|leaf| count.get(leaf));
+        let most = here.fold(0.0, |most: f64, &here| most.max(here));
+        let crowd = if leaves.len() > 1 {
+            most / carries
+        } else {
+            1.0
+        };
+        crowd.max(1.0)
+    };
+    leaves.iter().map(crowd).collect()
 }
 
 fn is_share(share: f64) -> bool {

@@ -51,7 +51,7 @@ pub use controls::{
 };
 pub use curve::{CurveError, CurvePoint, ScalingCurve};
 pub use defaults::is_default;
-pub use distance::{Distance, DistanceError, Fitted};
+pub use distance::{Distance, DistanceError, Fitted, among, crowds};
 pub use event::{EventKind, NodeEvent, NodeState};
 pub use harm::Harm;
 pub use hole::{Hole, HoleRecord, PlannedStart};

@@ -268,7 +268,8 @@ pub struct TrainerRecord {
     /// How fast it would learn on each number of nodes, if its program says enough for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput: Option<Box<Goodput>>,
-    /// Samples/s on its present nodes by their kinds, if it has rates by kind and these are known.
+    /// Samples/s on its present nodes, where their kinds say it or, for a simulated trainer, their
+    /// distance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix_rate: Option<f64>,
     /// What its owner has signed, so that pilots may run its program under their account: a packed

@@ -58,6 +58,8 @@ pub enum Change {
     Repooled,
     /// Its program starts again on the same nodes.
     Restarted,
+    /// It keeps its nodes, and its rate there is another, since other trainers share its uplinks.
+    Paced,
     /// The trainer has ended.
     Ended,
 }
@@ -83,7 +85,7 @@ impl Change {
             Self::Grown | Self::Shrunk | Self::Repooled => Some(LossCause::Rescale),
             Self::Lost { .. } => Some(LossCause::Preempt),
             Self::Restarted => Some(LossCause::Restart),
-            Self::Ended => None,
+            Self::Paced | Self::Ended => None,
         }
     }
 }
@@ -106,7 +108,7 @@ pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Ra
         Change::Grown if rates.before <= 0.0 => rates.after * start_s,
         Change::Grown => rates.before * rescale.up_s,
         Change::Shrunk | Change::Lost { .. } | Change::Restarted => rates.before * rescale.down_s,
-        Change::Repooled | Change::Ended => 0.0,
+        Change::Repooled | Change::Paced | Change::Ended => 0.0,
     }
 }
 

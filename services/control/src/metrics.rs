@@ -254,6 +254,7 @@ impl Metrics {
                     "repooled",
                     "preempted",
                     "restarted",
+                    "paced",
                 ],
             )?,
             ended: labelled(

@@ -34,6 +34,7 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         policy: config.planner.policy,
         compares_sizes: !["fair", "as-given", "throughput"]
             .contains(&config.planner.objective.as_str()),
+        uplink: config.planner.foresight.uplink,
         on_demand: on_demand(config),
         ..ControllerConfig::default()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lacuna_model::among;
 use serde::{Deserialize, Serialize};
 
 /// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while
@@ -120,16 +121,6 @@ impl Far {
         let shares = self.0.get(at).map_or(&[][..], AsRef::as_ref);
         let share = shares.get(nodes as usize).or(shares.last());
         share.copied().unwrap_or(1.0)
-    }
-}
-
-/// The share of a rate that is left where `crowd` trainers, 1 or more, share what one would have
-/// alone: with x the time that crossing adds to a sample, from 1 / (1 + x) to 1 / (1 + crowd x).
-pub(super) fn among(share: f64, crowd: f64) -> f64 {
-    if crowd > 1.0 && share > 0.0 {
-        1.0 / (1.0 + crowd * (1.0 / share - 1.0))
-    } else {
-        share
     }
 }
 

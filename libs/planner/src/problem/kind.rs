@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec};
+use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec, among};
 
-use super::allocation::{Far, Item, Lost, among};
+use super::allocation::{Far, Item, Lost};
 use super::mixes::{Mix, MixItem, MixTable, NO_NODES, count};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::situation::Candidate;

@@ -3,7 +3,7 @@
 //! Where all nodes are on one leaf, or no trainer loses by distance, decisions are those of a planner
 //! without topology, byte for byte (`Situation::apart`).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use lacuna_model::{NodeId, Topology};
 
@@ -55,17 +55,22 @@ impl Switches {
         .or_flat()
     }
 
-    /// The switches of some of the nodes, by their places, in this order. A place outside the list
-    /// counts as the first node.
+    /// The switches of some of the nodes, by their places, in this order, with the numbers that a list
+    /// of these nodes alone has. A place outside the list counts as the first node.
     #[must_use]
     pub fn only(&self, places: impl IntoIterator<Item = usize>) -> Self {
         if self.is_flat() {
             return Self::default();
         }
+        let mut numbers: HashMap<u32, u32> = HashMap::new();
         let paths = places.into_iter().map(|place| self.path(place));
+        let above = paths.flatten().map(|switch| {
+            let next = numbers.len() as u32;
+            *numbers.entry(*switch).or_insert(next)
+        });
         Self {
             levels: self.levels,
-            above: paths.flatten().copied().collect(),
+            above: above.collect(),
             crossing: self.crossing,
             uplink: self.uplink,
         }
@@ -107,18 +112,16 @@ impl Switches {
         self.uplink
     }
 
-    /// How crowded the uplinks of each of `trainers` trainers are: the crossing trainers of its most
-    /// crowded leaf over those that an uplink carries at full speed, at least 1. It is 1 for a
-    /// trainer on one leaf. `owned` are nodes with their owners.
+    /// How crowded the uplinks of each of `trainers` trainers are ([`lacuna_model::crowds`]). `owned`
+    /// are nodes with their owners.
     #[must_use]
     pub fn crowds(
         &self,
         owned: impl IntoIterator<Item = (usize, Option<u32>)>,
         trainers: usize,
     ) -> Vec<f64> {
-        let mut crowds = vec![1.0; trainers];
         let Some(carries) = self.uplink.filter(|_| !self.is_flat()) else {
-            return crowds;
+            return vec![1.0; trainers];
         };
         let mut leaves: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); trainers];
         for (node, owner) in owned {
@@ -126,21 +129,7 @@ impl Switches {
                 leaves.insert(self.switch(node, 0));
             }
         }
-        for leaves in &mut leaves {
-            if leaves.len() < 2 {
-                leaves.clear();
-            }
-        }
-        let mut crossing: BTreeMap<u32, f64> = BTreeMap::new();
-        for leaf in leaves.iter().flatten() {
-            *crossing.entry(*leaf).or_default() += 1.0;
-        }
-        for (crowd, leaves) in crowds.iter_mut().zip(&leaves) {
-            let most = leaves.iter().filter_map(|leaf| crossing.get(leaf));
-            let most = most.fold(0.0, |most: f64, &here| most.max(here));
-            *crowd = (most / f64::from(carries.max(1))).max(1.0);
-        }
-        crowds
+        lacuna_model::crowds(&leaves, carries)
     }
 
     /// Whether all nodes are at tier 0.

@@ -124,6 +124,10 @@ fn is_start(change: Change, rates: Rates) -> bool {
 fn pilot_wait(pilot_s: f64, change: Change, rates: Rates) -> f64 {
     match change {
         Change::Grown | Change::Repooled => pilot_s * (rates.after - rates.before).max(0.0),
-        Change::Shrunk | Change::Lost { .. } | Change::Restarted | Change::Ended => 0.0,
+        Change::Shrunk
+        | Change::Lost { .. }
+        | Change::Restarted
+        | Change::Paced
+        | Change::Ended => 0.0,
     }
 }

@@ -375,12 +375,13 @@ impl<'a> World<'a> {
         self.sites.as_ref().map(Sites::figures)
     }
 
-    /// Measures how far apart the nodes of each trainer are.
+    /// Measures how far apart the nodes of each trainer are. Uplinks count as they were until a
+    /// decision: control looks at them when it follows a plan.
     pub(super) fn measure(&mut self) {
         let Some(sites) = &self.sites else { return };
         let tiers = sites.tiers(self.pool.nodes(), self.pool.slots(), self.active.len());
-        for (member, (tier, crowd)) in self.active.iter_mut().zip(tiers) {
-            member.set_tier(tier, crowd);
+        for (member, (tier, _)) in self.active.iter_mut().zip(tiers) {
+            member.set_tier(tier, member.crowd);
         }
     }
 

@@ -37,6 +37,8 @@ pub struct ControllerConfig {
     pub policy: Policy,
     /// Whether plans compare trainers by their speed-up, and not by their rates.
     pub compares_sizes: bool,
+    /// How many crossing trainers the uplink of a leaf carries at full speed; all if absent.
+    pub uplink: Option<u32>,
     /// If a node gets an agent only once a trainer has its lease: the limits of that.
     pub on_demand: Option<OnDemand>,
 }
@@ -81,6 +83,7 @@ impl Default for ControllerConfig {
             one_account: false,
             policy: Policy::Auto,
             compares_sizes: false,
+            uplink: None,
             on_demand: None,
         }
     }

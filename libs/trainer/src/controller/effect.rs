@@ -83,7 +83,8 @@ pub enum Note {
         before: u32,
         /// Nodes now.
         after: u32,
-        /// Why: `start`, `grown`, `shrunk`, `repooled`, `preempted`, `restarted` or `ended`.
+        /// Why: `start`, `grown`, `shrunk`, `repooled`, `preempted`, `restarted`, `paced`
+        /// or `ended`.
         cause: &'static str,
     },
     /// A trainer lost nodes by a departure.

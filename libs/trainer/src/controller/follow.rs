@@ -133,9 +133,11 @@ impl Controller {
             }
             self.settle_trainer(id, out);
         }
+        self.look_at_uplinks();
         for id in grow {
             self.pursue(&id, now, out);
         }
+        self.pace(now, out);
         out.note(Note::PlanApplied {
             generation,
             changed,
@@ -220,7 +222,8 @@ impl Controller {
         let (had, kept, gets) = (have.len() as u32, keep.len() as u32, want.len() as u32);
         let leave = Change::planned(had, kept, restarts);
         let join = Change::planned(kept, gets, restarts);
-        let moves = shrinks && grows && is_replaced;
+        // Too few to train on meanwhile: they come back with the others.
+        let starts = shrinks && grows && keep.len() < min;
         if shrinks {
             let rest: Vec<NodeId> = if keep.len() >= min {
                 keep.iter().cloned().collect()
@@ -229,11 +232,10 @@ impl Controller {
             };
             self.begin_incarnation(id, rest, leave, now, out);
         }
-        if moves && keep.len() < min {
-            // Too few to train on meanwhile: they come back with the others.
+        if starts {
             self.release_unneeded(id, "its trainer restarts on other nodes", out);
         }
-        if grows && (!shrinks || moves || keep.len() >= min || keep.is_empty()) {
+        if grows {
             if let Some(trainer) = self.trainers.get_mut(id) {
                 // An unchanged target has waited since it was first given.
                 let on_demand = self.config.on_demand.is_some();

@@ -12,7 +12,7 @@ use lacuna_model::{Action, Assignment, NodeId, Phase, Progress, Timestamp, Train
 use crate::Now;
 use crate::account::{Change, Counted};
 use crate::agent::Exit;
-use crate::controller::kinds::{BROKEN, mix_rate};
+use crate::controller::kinds::BROKEN;
 use crate::controller::out::Out;
 use crate::controller::trainers::Due;
 use crate::controller::{Controller, Note};
@@ -71,12 +71,13 @@ impl Controller {
         now: Now,
         out: &mut Out,
     ) {
+        let rate = self.trainers.get(id);
+        let rate = rate.and_then(|trainer| self.rate_on(trainer, &nodes));
+        let is_broken = !nodes.is_empty() && rate == Some(0.0);
+        let nodes = if is_broken { Vec::new() } else { nodes };
         let Some(trainer) = self.trainers.get_mut(id) else {
             return;
         };
-        let rate = mix_rate(&trainer.record().spec, &nodes, &self.kinds);
-        let is_broken = !nodes.is_empty() && rate == Some(0.0);
-        let nodes = if is_broken { Vec::new() } else { nodes };
         let begun = trainer.begin(nodes, change, at, self.config.report_grace, rate, now);
         if matches!(change, Change::Lost { .. }) {
             out.note(Note::Preempted {

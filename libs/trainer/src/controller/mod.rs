@@ -35,6 +35,7 @@ mod agents;
 mod archive;
 mod broken;
 mod config;
+mod distance;
 mod effect;
 mod elsewhere;
 mod ending;

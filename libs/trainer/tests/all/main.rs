@@ -25,6 +25,7 @@ mod controller;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod controls;
 mod credit;
+mod distance;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod elsewhere;
 #[expect(clippy::unwrap_used, reason = "a test may panic")]

@@ -44,6 +44,8 @@ pub(crate) struct Trainer {
     replaced_from: Option<u32>,
     /// Since when it ends, if it does, as far as this control knows (real time).
     ends_since: Timestamp,
+    /// How crowded its uplinks are ([`lacuna_model::crowds`]).
+    crowd: f64,
     /// Whether the record has changed since it was last kept.
     dirty: bool,
 }
@@ -99,6 +101,7 @@ impl Trainer {
             no_pilots: None,
             replaced_from: None,
             ends_since: now.wall,
+            crowd: 1.0,
             dirty: false,
         }
     }
@@ -428,6 +431,7 @@ impl Trainer {
                 "preempted"
             }
             Change::Restarted => "restarted",
+            Change::Paced => "paced",
             Change::Ended => "ended",
         };
         self.probes.begin(record, &nodes, change, now);
@@ -436,7 +440,7 @@ impl Trainer {
         record.hit_at = match change {
             Change::Lost { at } => Some(at),
             // Until it has joined the others.
-            Change::Repooled => record.hit_at,
+            Change::Repooled | Change::Paced => record.hit_at,
             _ => None,
         };
         if after > 0 {
@@ -470,6 +474,17 @@ impl Trainer {
         if from.is_some_and(|from| from > 0 && from != nodes) {
             self.record.rescales += 1;
         }
+    }
+}
+
+/// Its uplinks.
+impl Trainer {
+    pub(crate) const fn crowd(&self) -> f64 {
+        self.crowd
+    }
+
+    pub(crate) const fn set_crowd(&mut self, crowd: f64) {
+        self.crowd = crowd;
     }
 }
 
