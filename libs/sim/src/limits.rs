@@ -5,7 +5,6 @@
 
 use lacuna_forecast::OrderBy;
 use lacuna_model::{Policy, TrainerSpec};
-use lacuna_planner::objective::Objective;
 
 use crate::{PoolTrace, Quirks, Settings, SimError};
 
@@ -102,14 +101,6 @@ fn check_kinds(
     }
     if trace.topology().is_some() {
         return refuse("topology", "no topology, where nodes are of several kinds");
-    }
-    let mut owners = trainers.iter().map(|spec| &spec.owner);
-    let first = owners.next();
-    if settings.objective == Objective::Fair && owners.any(|owner| Some(owner) != first) {
-        return refuse(
-            "objective",
-            "as-given or another one without shares of owners, where nodes are of several kinds",
-        );
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, History, Mixes, PoolForecast, Situation, Users, mixes_of};
+use lacuna_planner::{Decision, History, Mixes, PoolForecast, Situation, Slot, Users, mixes_of};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -113,9 +113,14 @@ impl World<'_> {
             nodes: self.pool.nodes(),
         };
         let decision = decisions.decide(&event, &situation)?;
+        let stays =
+            |(slot, owner): (&Slot, &Option<u32>)| slot.owner.filter(|j| Some(*j) == *owner);
+        let slots = self.pool.slots().iter();
+        let kept: Option<Vec<Option<u32>>> =
+            (mixes.is_some()).then(|| slots.zip(&decision.owners).map(stays).collect());
         self.pool.assign(&decision.owners);
-        match &mixes {
-            Some(mixes) => self.charge_mixes(&mixes.of),
+        match mixes.as_ref().zip(kept) {
+            Some((mixes, kept)) => self.charge_mixes(&mixes.of, &kept),
             None => self.charge_changes(&decision),
         }
         Ok(())
@@ -132,35 +137,41 @@ impl World<'_> {
         })
     }
 
-    /// Gives trainers their new mixes and charges the changes: growth in one kind and loss in the
-    /// other both cost. `of` has the kind of each slot.
-    fn charge_mixes(&mut self, of: &[u8]) {
+    /// Gives trainers their new mixes and charges the changes as control carries them out: nodes are
+    /// given up first, and taken then. What is left meanwhile may be too few to train on, so what
+    /// follows is a start. `of` has the kind of each slot, `kept` its owner if that stays the same.
+    fn charge_mixes(&mut self, of: &[u8], kept: &[Option<u32>]) {
+        let trainers = self.active.len();
+        let kinds = || of.iter().copied();
         let slots = self.pool.slots().iter().map(|slot| slot.owner);
-        let mixes = mixes_of(self.active.len(), slots.zip(of.iter().copied()));
-        for (member, mix) in self.active.iter_mut().zip(mixes) {
+        let mixes = mixes_of(trainers, slots.zip(kinds()));
+        let kept = mixes_of(trainers, kept.iter().copied().zip(kinds()));
+        for (member, (mix, kept)) in self.active.iter_mut().zip(mixes.into_iter().zip(kept)) {
             let was_hit = std::mem::take(&mut member.was_hit);
             let before = member.mix.unwrap_or_default();
-            if mix == before {
-                continue;
+            for (goes_on, change) in [
+                (kept != before, Change::Shrunk),
+                (mix != kept, Change::Grown),
+            ] {
+                if !goes_on {
+                    continue;
+                }
+                let (had, rate) = (member.nodes, member.rate);
+                member.remix(if change == Change::Shrunk { kept } else { mix });
+                if member.is_short() {
+                    member.stop();
+                }
+                let rates = Rates {
+                    before: rate,
+                    after: member.rate,
+                };
+                let (cost, waits) = member.charge(change, rates);
+                self.tally.pilot_wait += waits;
+                self.tally.rescale_cost += cost;
+                self.days.charge(self.tally.now_s, cost, 0.0);
+                self.tally.rescales += u64::from(had > 0);
+                self.tally.rescales_at_hits += u64::from(had > 0 && was_hit);
             }
-            let rates = Rates {
-                before: member.rate,
-                after: member.kind.mix_rate(mix),
-            };
-            let pairs = || mix.iter().zip(&before);
-            let (mut cost, mut waits) = (0.0, 0.0);
-            if pairs().any(|(after, before)| after > before) {
-                (cost, waits) = member.charge(Change::Grown, rates);
-            }
-            if pairs().any(|(after, before)| after < before) {
-                cost += member.charge(Change::Shrunk, rates).0;
-            }
-            self.tally.pilot_wait += waits;
-            self.tally.rescale_cost += cost;
-            self.days.charge(self.tally.now_s, cost, 0.0);
-            self.tally.rescales += u64::from(member.nodes > 0);
-            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
-            member.remix(mix);
         }
     }
 
