@@ -14,15 +14,20 @@ pub struct Stage {
     pub throughput: ScalingCurve,
     /// The curve that the planner maximises; throughput if absent.
     pub objective: Option<ScalingCurve>,
+    /// Learning in samples/s of the user's batch by node count, which the objective `goodput`
+    /// maximises; throughput if absent.
+    pub goodput: Option<ScalingCurve>,
     /// What steps teach and wait for from here on, if that is known.
     pub steps: Option<Steps>,
 }
 
-/// A trainer whose curves change, or whose steps are known.
+/// A trainer whose curves change, or whose steps or learning are known.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Staged {
     /// What steps teach and wait for before the first stage, if that is known.
     pub steps: Option<Steps>,
+    /// Learning before the first stage ([`Stage::goodput`]).
+    pub goodput: Option<ScalingCurve>,
     /// The stages, in order of their work. Before the first a trainer has the curves of its
     /// description.
     pub later: Vec<Stage>,

@@ -17,6 +17,9 @@
 //! `stages` has other curves over the same `nodes` from a number of samples on ([`Stage`]), as
 //! `[{"from": 5000, "samples_per_s": [9, 17], "objective": [1, 1.9]}]`. A replay follows them.
 //!
+//! `goodput` over the same `nodes`, of a line or of a stage, is learning in samples/s of the user's
+//! batch, where `samples_per_s` counts plain samples. The objective `goodput` maximises it.
+//!
 //! `batch` and `efficiency` over the same `nodes` say what steps teach ([`lacuna_model::Steps`]):
 //! samples of a step, and what one of them is worth in samples of the user's batch. `waits` beside
 //! them has the share of a step that each cause costs, as `{"link": [0, 0.2]}`. A stage may have
@@ -198,8 +201,30 @@ pub fn read_staged(path: &Path) -> Result<(Vec<TrainerSpec>, Stages), ReadError>
 fn staged(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Staged, FieldError> {
     Ok(Staged {
         steps: steps::steps(object, object, "")?,
+        goodput: optional_curve(object, object, "goodput", "")?,
         later: stages(object, spec)?,
     })
+}
+
+/// A curve over the nodes of a line, in the line or in a stage of it, which `place` names in errors.
+fn optional_curve(
+    line: &Map<String, Value>,
+    stage: &Map<String, Value>,
+    field: &str,
+    place: &str,
+) -> Result<Option<ScalingCurve>, FieldError> {
+    if stage.get(field).is_none_or(Value::is_null) {
+        return Ok(None);
+    }
+    let nodes = list(line, "nodes", "a whole number, zero or more", count)?;
+    let rates = list(stage, field, "a number", Value::as_f64)?;
+    let wrong = |error: lacuna_model::CurveError| {
+        let place = format!("field {place}{field}");
+        FieldError::new(place, "a scaling curve over nodes", error.to_string())
+    };
+    ScalingCurve::from_lists(&nodes, &rates)
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// The stages of a trainer.
@@ -218,9 +243,10 @@ fn stages(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Vec<Stage>,
         let wrong = |expected: &str, found: String| {
             FieldError::new(format!("field stages[{at}]"), expected, found)
         };
-        let curve = |field| {
+        let place = format!("stages[{at}].");
+        let throughput = || {
             let nodes = list(object, "nodes", "a whole number, zero or more", count)?;
-            let rates = list(stage, field, "a number", Value::as_f64)?;
+            let rates = list(stage, "samples_per_s", "a number", Value::as_f64)?;
             let curve = ScalingCurve::from_lists(&nodes, &rates);
             curve.map_err(|error| wrong("a scaling curve over nodes", error.to_string()))
         };
@@ -234,12 +260,10 @@ fn stages(object: &Map<String, Value>, spec: &TrainerSpec) -> Result<Vec<Stage>,
         }
         stages.push(Stage {
             from,
-            throughput: curve("samples_per_s")?,
-            objective: match stage.get("objective") {
-                None | Some(Value::Null) => None,
-                Some(_) => Some(curve("objective")?),
-            },
-            steps: steps::steps(object, stage, &format!("stages[{at}]."))?,
+            throughput: throughput()?,
+            objective: optional_curve(object, stage, "objective", &place)?,
+            goodput: optional_curve(object, stage, "goodput", &place)?,
+            steps: steps::steps(object, stage, &place)?,
         });
     }
     Ok(stages)

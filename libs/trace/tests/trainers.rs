@@ -56,13 +56,15 @@ fn stages_are_read_and_contradictions_refused() {
         read_staged(file.path())
     };
     let (trainers, stages) = read_all(
-        r#"[{"from":500,"samples_per_s":[0,20,50],"objective":[0,1,2]},{"from":600,"samples_per_s":[0,5,8]}]"#,
+        r#"[{"from":500,"samples_per_s":[0,20,50],"objective":[0,1,2],"goodput":[0,9,8]},{"from":600,"samples_per_s":[0,5,8]}]"#,
     )
     .unwrap();
     let stages = &stages[&trainers[0].id].later;
     assert_eq!((stages[0].from, stages[0].throughput.at(4)), (500.0, 50.0));
     assert_eq!(stages[0].objective.as_ref().unwrap().at(4), 2.0);
+    assert_eq!(stages[0].goodput.as_ref().unwrap().at(4), 8.0);
     assert_eq!((stages[1].from, &stages[1].objective), (600.0, &None));
+    assert_eq!(stages[1].goodput, None);
     for (stages, expected) in [
         (
             r#"{"from":500}"#,
@@ -70,6 +72,10 @@ fn stages_are_read_and_contradictions_refused() {
         ),
         (r#"[{"from":0,"samples_per_s":[0,1,2]}]"#, "field stages[0]"),
         (r#"[{"from":5,"samples_per_s":[0,1]}]"#, "field stages[0]"),
+        (
+            r#"[{"from":5,"samples_per_s":[0,1,2],"goodput":[0,1]}]"#,
+            "field stages[0].goodput",
+        ),
         (
             r#"[{"from":5,"samples_per_s":[0,1,2]},{"from":5,"samples_per_s":[0,1,2]}]"#,
             "field stages[1]",

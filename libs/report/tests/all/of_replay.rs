@@ -71,6 +71,7 @@ fn filled() -> (Report, Replayed) {
     };
     let staged = Staged {
         steps: Some(Steps::new([(1, at(32.0, 1.0, 0.0)), (2, at(64.0, 0.8, 0.2))]).unwrap()),
+        goodput: None,
         later: Vec::new(),
     };
     let of = |trainer: &TrainerSpec| (trainer.id.clone(), staged.clone());

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lacuna_model::{KindName, Span, TrainerSpec, Work};
+use lacuna_model::{KindName, ScalingCurve, Span, TrainerSpec, Work};
 use lacuna_planner::kind::{Costs, Kind};
+use lacuna_planner::objective::Objective;
 use lacuna_planner::{Mix, NO_NODES};
 
 use crate::{PoolTrace, Settings, SimError};
@@ -80,8 +81,8 @@ impl Kinds {
         counts: Mix,
     ) -> Result<Self, SimError> {
         let mut kinds: Vec<Arc<Kind>> = Vec::new();
-        let mut index = |spec: &TrainerSpec| {
-            let kind = kind(spec, settings)?;
+        let mut index = |spec: &TrainerSpec, goodput: Option<&ScalingCurve>| {
+            let kind = kind(spec, goodput, settings)?;
             let kind = match &nodes {
                 Some(names) => kind.with_kinds(spec, names, counts),
                 None => kind,
@@ -92,7 +93,10 @@ impl Kinds {
                 kinds.len() - 1
             }))
         };
-        let of = trainers.iter().map(&mut index);
+        let of = trainers.iter().map(|spec| {
+            let staged = settings.stages.get(&spec.id);
+            index(spec, staged.and_then(|staged| staged.goodput.as_ref()))
+        });
         let of = of.collect::<Result<_, SimError>>()?;
         let stages = trainers.iter().map(|spec| {
             let staged = settings.stages.get(&spec.id);
@@ -103,7 +107,7 @@ impl Kinds {
                     objective: stage.objective.clone(),
                     ..spec.clone()
                 };
-                Ok((stage.from, index(&later)?))
+                Ok((stage.from, index(&later, stage.goodput.as_ref())?))
             });
             staged.collect()
         });
@@ -135,8 +139,13 @@ impl Kinds {
     }
 }
 
-/// The kind of a trainer under the settings of a replay.
-fn kind(spec: &TrainerSpec, settings: &Settings) -> Result<Kind, SimError> {
+/// The kind of a trainer under the settings of a replay. `goodput` is how fast it learns, if that is
+/// known.
+fn kind(
+    spec: &TrainerSpec,
+    goodput: Option<&ScalingCurve>,
+    settings: &Settings,
+) -> Result<Kind, SimError> {
     let named = settings.objectives.of(&spec.id);
     let objective = named.unwrap_or(&settings.objective);
     let mut costs = Costs::of(spec);
@@ -147,7 +156,11 @@ fn kind(spec: &TrainerSpec, settings: &Settings) -> Result<Kind, SimError> {
     let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
     let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
     let horizon_s = settings.horizon.as_secs_f64();
-    Ok(Kind::new(spec, costs, objective, horizon_s)?)
+    let kind = Kind::new(spec, costs, objective, horizon_s)?;
+    Ok(match (objective, goodput) {
+        (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, curve),
+        _ => kind,
+    })
 }
 
 /// Samples of work; infinite for a trainer that ends by itself.

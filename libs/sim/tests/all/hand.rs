@@ -87,10 +87,12 @@ fn a_trainer_that_learns_faster_in_a_later_stage_gets_the_nodes_then() {
         from: 100.0,
         throughput: ScalingCurve::linear(40.0, 1).unwrap(),
         objective: None,
+        goodput: None,
         steps: Some(steps(64.0, 0.5)),
     };
     let staged = Staged {
         steps: Some(steps(32.0, 1.0)),
+        goodput: None,
         later: vec![stage],
     };
     settings.stages.insert(trainers[1].id.clone(), staged);
