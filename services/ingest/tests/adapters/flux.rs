@@ -122,7 +122,7 @@ async fn the_journal_tells_between_two_polls() {
         let journal = std::fs::File::options().append(true).open(journal);
         let mut journal = journal.unwrap();
         let now = lacuna_runtime::clock::wall().unix_seconds();
-        let event = format!(r#""event": {{"timestamp": {now}.5, "name": "{name}"}}"#);
+        let event = format!(r#""event": {{"timestamp": {now:.3}, "name": "{name}"}}"#);
         writeln!(journal, r#"{{"id": 7, "user": "bob", {event}{more}}}"#).unwrap();
     };
     tell("alloc", r#", "R": {"execution": {"nodelist": ["n[1-2]"]}}"#);
