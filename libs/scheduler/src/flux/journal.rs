@@ -55,7 +55,7 @@ impl JournalState {
         }
         let text = || String::from_utf8_lossy(line).into_owned();
         let line: Line = serde_json::from_slice(line)
-            .map_err(|_| FieldError::new("event", "a line of journal.py", &text()))?;
+            .map_err(|_| FieldError::new("event", "a line of journal.py", text()))?;
         let id = line.id.to_string();
         match line.event.name.as_str() {
             "submit" => {
@@ -92,7 +92,7 @@ fn held(resources: &Value) -> Result<Vec<NodeId>, FieldError> {
     let held = nodes("nodelist", &lists.join(","))?;
     if held.is_empty() {
         let expected = "R with execution.nodelist";
-        return Err(FieldError::new("R", expected, &resources.to_string()));
+        return Err(FieldError::new("R", expected, resources.to_string()));
     }
     Ok(held)
 }
