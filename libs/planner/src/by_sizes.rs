@@ -1,18 +1,23 @@
-//! Decisions over sizes: sizes first, then nodes. Forecasts play no part.
+//! Decisions over sizes: sizes first, then nodes. Forecasts play no part. Where nodes are of several
+//! kinds, a size is a count of each, and the nodes of each kind are chosen apart. A trainer that
+//! gains nodes of one kind and loses nodes of another regroups once, so that is no migration.
 
 use std::convert::Infallible;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_model::{Outcome, Policy, Solve};
+use lacuna_model::{MOST_KINDS, Outcome, Policy, Solve};
 
 use crate::decision::{Decision, Share, shares, together};
 use crate::fair::Claim;
+use crate::milp::MilpOptions;
 use crate::placement::attainable;
-use crate::problem::{Candidate, Problem, Situation, Sizes, Slot};
+use crate::problem::{
+    Candidate, Mix, MixProblem, MixSizes, NO_NODES, Problem, Situation, Sizes, Slot, count, sum,
+};
 use crate::settings::Settings;
-use crate::{choose, dp, equal_share, fair, milp};
+use crate::{choose, dp, equal_share, fair, milp, mixed};
 
 /// Decides sizes, then nodes. Its memory between decisions is room only.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +26,8 @@ pub(crate) struct BySizes {
     solver: dp::Solver,
     /// The newest problem, with its room.
     problem: Problem,
+    /// The newest problem over mixes, if its nodes were of several kinds.
+    mixed: Option<MixProblem>,
 }
 
 impl BySizes {
@@ -36,10 +43,20 @@ impl BySizes {
         &self.problem
     }
 
+    /// The problem over mixes of the newest situation, if its nodes were of several kinds.
+    pub(crate) const fn mixed(&self) -> Option<&MixProblem> {
+        self.mixed.as_ref()
+    }
+
     /// Decides by a policy that needs no forecasts; others decide as [`Policy::Dp`].
     pub(crate) fn decide(&mut self, situation: &Situation<'_>, policy: Policy) -> Decision {
         self.settings.policy = policy;
         self.pose(situation);
+        if let Some(problem) = self.mixed.take() {
+            let decision = self.decide_mixes(situation, &problem);
+            self.mixed = Some(problem);
+            return decision;
+        }
         let problem = std::mem::take(&mut self.problem);
         let owners = situation.owners();
         let (sizes, solve, shares) = if owners.is_empty() {
@@ -59,6 +76,109 @@ impl BySizes {
             shares,
             followed: None,
         }
+    }
+
+    /// Decides counts of several kinds, then nodes of each.
+    fn decide_mixes(&self, situation: &Situation<'_>, problem: &MixProblem) -> Decision {
+        let owners = situation.owners();
+        let (mixes, solve, shares) = if owners.is_empty() {
+            let (sizes, solve) = self.solve_mixes(problem, 1);
+            (sizes.mixes, solve, Vec::new())
+        } else {
+            self.solve_mixes_by_owner(problem, &owners)
+        };
+        let mut owners = self.place_mixes(situation, &mixes);
+        let mixes = match situation.apart() {
+            Some(switches) => {
+                attainable::trim(&mut owners, situation, switches, problem.horizon_s);
+                situation.mixes(owners.iter().copied())
+            }
+            None => mixes,
+        };
+        Decision {
+            owners,
+            sizes: Sizes {
+                counts: mixes.iter().map(|mix| mix.iter().sum()).collect(),
+                objective: problem.sizes(mixes).objective,
+            },
+            solve,
+            evaluation: None,
+            doubt: None,
+            shares,
+            followed: None,
+        }
+    }
+
+    /// The best mixes, with one of `parts` equal parts of the limits on work.
+    fn solve_mixes(&self, problem: &MixProblem, parts: u32) -> (MixSizes, Solve) {
+        let parts = parts.max(1);
+        let options = MilpOptions {
+            time_limit: self.settings.milp.time_limit / parts,
+            ..self.settings.milp
+        };
+        match self.settings.policy {
+            Policy::Milp => mixed::patterns::solve(problem, &options),
+            _ => mixed::solve_within(problem, &options, mixed::MOST_STEPS / u64::from(parts)),
+        }
+    }
+
+    /// Mixes within the shares of several owners.
+    fn solve_mixes_by_owner(
+        &self,
+        problem: &MixProblem,
+        owners: &[(f64, Vec<u32>)],
+    ) -> (Vec<Mix>, Solve, Vec<Share>) {
+        let parts = fair::kinds::most_answers(problem.nodes, owners.len());
+        let served = fair::kinds::settle(problem, owners, |own, nodes| {
+            let (sizes, solve) = self.solve_mixes(&problem.part(own, nodes), parts);
+            let used = sum(sizes.mixes.iter().copied());
+            (sizes.objective, used, Some((sizes, solve)))
+        });
+        let mut mixes = vec![NO_NODES; problem.trainers.len()];
+        let (mut shares, mut solves) = (Vec::new(), Vec::new());
+        for ((_, own), served) in owners.iter().zip(served) {
+            shares.push(Share {
+                candidates: own.clone(),
+                fair: served.fair.iter().sum(),
+                nodes: served.used.iter().sum(),
+            });
+            let Some((sizes, solve)) = served.answer else {
+                continue;
+            };
+            solves.push(solve);
+            for (&j, mix) in own.iter().zip(sizes.mixes) {
+                if let Some(place) = mixes.get_mut(j as usize) {
+                    *place = mix;
+                }
+            }
+        }
+        let objective = problem.sizes(mixes.clone()).objective;
+        (mixes, together(solves.into_iter(), objective), shares)
+    }
+
+    /// The owners of slots for known mixes.
+    fn place_mixes(&self, situation: &Situation<'_>, mixes: &[Mix]) -> Vec<Option<u32>> {
+        let mut owners = vec![None; situation.slots.len()];
+        for kind in 0..MOST_KINDS {
+            let places = (0..situation.slots.len()).zip(situation.slots);
+            let places = places.filter(|(at, _)| usize::from(situation.kind(*at)) == kind);
+            let (places, slots): (Vec<usize>, Vec<Slot>) = places.unzip();
+            if slots.is_empty() {
+                continue;
+            }
+            let apart = situation.apart();
+            let apart = apart.map(|switches| switches.only(places.iter().copied()));
+            let counts: Vec<u32> = mixes.iter().map(|mix| count(mix, kind)).collect();
+            let seeded = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, situation.slots));
+            let choice = self.settings.node_choice;
+            let given = choose::assign(choice, &slots, apart.as_ref(), &counts, seeded);
+            for (at, owner) in places.into_iter().zip(given) {
+                if let Some(place) = owners.get_mut(at) {
+                    *place = owner;
+                }
+            }
+        }
+        owners
     }
 
     /// Sizes within the shares of several owners. The nodes of all owners are chosen together
@@ -110,6 +230,11 @@ impl BySizes {
             let owners: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
             attainable::lower(&mut self.problem.trainers, &owners, switches);
         }
+        self.mixed = (!situation.kinds.is_empty()).then(|| MixProblem {
+            nodes: situation.nodes(),
+            horizon_s: self.problem.horizon_s,
+            trainers: std::mem::take(&mut self.problem.trainers),
+        });
         &self.problem
     }
 

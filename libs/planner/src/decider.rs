@@ -12,8 +12,10 @@
 //! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
-//! If [`Situation::mixes`] has several kinds of nodes, counts of each are decided, whatever the policy
-//! ([`crate::mixed`]): of two kinds exactly. Holes are not forecast then.
+//! **One path.** A policy proposes, places and judges. What a trainer gains on a node set is its rate
+//! on a [`crate::Shape`]: kinds of nodes, distance and shared uplinks are terms of that rate, and no
+//! branch. Where nodes are of several kinds ([`Situation::kinds`]), [`crate::mixed`] finds counts of
+//! each instead of sizes: of two kinds exactly.
 //!
 //! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
 //! them. The policy then decides within the share of each user.
@@ -30,9 +32,6 @@
 //! [`Solve::stopped_by_clock`] says so: `lacuna_planner_clock_stops_total` in the planner,
 //! `clock_stops` in a replay.
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
-
 use lacuna_model::{Policy, Rule};
 
 use crate::by_sizes::{BySizes, seed};
@@ -42,7 +41,6 @@ use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
 use crate::problem::{MixProblem, Problem, Situation};
 use crate::settings::Settings;
-use crate::several_kinds;
 
 /// A decider with its settings.
 #[derive(Debug, Clone, Default)]
@@ -52,8 +50,6 @@ pub struct Decider {
     placer: BlockPlacer,
     /// What the rules of [`Policy::Auto`] brought.
     guard: Guard,
-    /// The newest problem over mixes.
-    mixed: Option<MixProblem>,
 }
 
 impl Decider {
@@ -79,10 +75,11 @@ impl Decider {
         self.sizes.problem()
     }
 
-    /// The problem over mixes of the newest situation, if its nodes were of several kinds.
+    /// The problem over mixes of the newest situation, if its nodes were of several kinds; nothing
+    /// after a decision by forecasts alone.
     #[must_use]
     pub const fn mixed(&self) -> Option<&MixProblem> {
-        self.mixed.as_ref()
+        self.sizes.mixed()
     }
 
     /// Whether forecasts decide a situation.
@@ -102,15 +99,6 @@ impl Decider {
     pub fn decide(&mut self, situation: &Situation<'_>, stopwatch: &dyn Fn() -> f64) -> Decision {
         if let Some(doubt) = &situation.doubt {
             return forecast::keep(situation, doubt.clone());
-        }
-        self.mixed = None;
-        if let Some(mixes) = situation.mixes {
-            let problem = several_kinds::pose(mixes, self.settings.horizon.as_secs_f64());
-            let rng = || ChaCha8Rng::seed_from_u64(seed(self.settings.seed, situation.slots));
-            let how = (self.settings.node_choice, &self.settings.milp);
-            let decision = several_kinds::decide(situation, mixes, &problem, how, rng);
-            self.mixed = Some(problem);
-            return decision;
         }
         if !self.by_forecasts(situation) {
             return self.sizes.decide(situation, self.settings.policy);

@@ -13,7 +13,7 @@
 //! change of a live cluster; a replay calls the [`Decider`] itself.
 //!
 //! Each file depends only on files below it: `problem`, `solve`, `placement`, [`Settings`] and
-//! [`Decision`], `several_kinds`, `by_sizes`, `guard`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
+//! [`Decision`], `by_sizes`, `guard`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
 //! choice of nodes for known sizes ([`choose`]) lies in `placement`, since it works on ordinals.
 
 mod by_sizes;
@@ -24,7 +24,6 @@ pub mod placement;
 mod plan;
 mod problem;
 mod settings;
-mod several_kinds;
 mod solve;
 
 pub use decider::Decider;
@@ -32,8 +31,8 @@ pub use decision::{Decision, Share};
 pub use placement::choose;
 pub use plan::{Input, Planner, check, explain, translate};
 pub use problem::{
-    Candidate, Far, History, Item, Lost, Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes,
-    NO_NODES, PoolForecast, Problem, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
+    Candidate, Far, History, Item, Lost, Mix, MixProblem, MixSizes, MixTable, NO_NODES, OnKinds,
+    PoolForecast, Problem, Shape, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
 };
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};

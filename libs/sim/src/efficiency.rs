@@ -159,6 +159,7 @@ mod tests {
             up_s: 0.0,
             pilot_s: 0.0,
             far: Far::default(),
+            kinds: None,
             down_s: 0.0,
             lost: lacuna_planner::Lost::default(),
         };

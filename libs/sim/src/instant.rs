@@ -16,6 +16,7 @@
     reason = "hot path; nodes of a leaf stay within the tables made in this file"
 )]
 
+use lacuna_planner::Shape;
 use lacuna_planner::kind::Kind;
 
 /// Steps of the search for each of the two prices.
@@ -39,7 +40,9 @@ impl InstantBound {
         let sizes = 0..kind.rates().len() as u32;
         Self {
             near: kind.rates().to_vec(),
-            far: sizes.map(|nodes| kind.rate_on(nodes, 1)).collect(),
+            far: sizes
+                .map(|nodes| kind.rate_on(&Shape::of(nodes, 1)))
+                .collect(),
             min: kind.min().max(1) as usize,
             trainers: f64::from(trainers),
             leaf: Vec::new(),
@@ -183,7 +186,7 @@ mod tests {
             }
             let crosses = take.iter().filter(|&&taken| taken > 0).count() > 1;
             let left: Vec<u32> = leaves.iter().zip(&take).map(|(a, b)| a - b).collect();
-            let rate = kind.rate_on(nodes, usize::from(crosses));
+            let rate = kind.rate_on(&Shape::of(nodes, usize::from(crosses)));
             most = most.max(rate + best(kind, &left, trainers - 1));
         }
     }

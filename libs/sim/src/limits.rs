@@ -4,7 +4,7 @@
 //! and not in a lack of memory, an overflow, or an endless loop.
 
 use lacuna_forecast::OrderBy;
-use lacuna_model::{Policy, TrainerSpec};
+use lacuna_model::TrainerSpec;
 
 use crate::{PoolTrace, Quirks, Settings, SimError};
 
@@ -87,9 +87,6 @@ fn check_kinds(
         return Ok(());
     }
     let refuse = |what, expected| Err(SimError::Setting { what, expected });
-    if !matches!(settings.policy, Policy::Auto | Policy::Dp) {
-        return refuse("policy", "auto or dp, where nodes are of several kinds");
-    }
     if settings.quirks == Quirks::Published {
         return refuse("compat", "no quirks, where nodes are of several kinds");
     }
@@ -98,9 +95,6 @@ fn check_kinds(
             "beside",
             "no practice beside the policy, where nodes are of several kinds",
         );
-    }
-    if trace.topology().is_some() {
-        return refuse("topology", "no topology, where nodes are of several kinds");
     }
     Ok(())
 }

@@ -13,8 +13,8 @@
 //! trainers. The clock of the machine plays no part. So a replay and the services follow the same
 //! rule. A planner that restarts begins with forecasts and an empty window.
 //!
-//! The guard stands aside where forecasts do not decide: with several kinds of nodes, without links
-//! between holes, in doubt, and by any other policy.
+//! The guard stands aside where forecasts do not decide: without links between holes, in doubt, and
+//! by any other policy.
 //!
 //! **Worth.** Rates count in units of the best rate per node that the owner of a trainer has. So no
 //! owner decides by the scale of its values, and gains over offered node-seconds are a share.

@@ -65,7 +65,7 @@ impl Moment {
     pub(super) fn take(&mut self, rule: Rule, posed: &Situation<'_>, decision: &Decision) {
         let shadow = self.shadows.of_mut(rule);
         if rule == Rule::Forecasts {
-            self.pace.count(shadow.changes(decision));
+            self.pace.count(shadow.changes(posed, decision));
         }
         let cost = shadow.take(decision, posed, &self.worth);
         self.book.charge(rule, cost);

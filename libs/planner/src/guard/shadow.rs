@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use lacuna_model::{Hole, Timestamp};
 
 use crate::decision::Decision;
-use crate::problem::{Candidate, Item, Situation, Slot};
+use crate::problem::{Candidate, Item, Mix, NO_NODES, Shape, Situation, Slot};
 
 /// The slots and trainers of a situation, by names that last.
 #[derive(Debug, Clone, Default)]
@@ -89,8 +89,8 @@ pub(super) fn worth(situation: &Situation<'_>) -> Vec<f64> {
 
 /// The best value per node, at the fewest or the most nodes, objective units per second.
 fn per_node(item: &Item) -> f64 {
-    let at = |n: u32| item.value_at(n) / f64::from(n.max(1));
-    at(item.min).max(at(item.max))
+    let least = item.value_at(item.min) / f64::from(item.min.max(1));
+    least.max(item.largest_per_node())
 }
 
 /// The situation in which a rule decides.
@@ -118,8 +118,8 @@ pub(super) struct Shadow {
     owners: Vec<Option<u32>>,
     /// What each candidate gains per second.
     rates: Vec<f64>,
-    /// Number of nodes of each candidate.
-    nodes: Vec<u32>,
+    /// Nodes of each candidate.
+    nodes: Vec<Mix>,
     /// Whether a departure hit each candidate since the newest decision.
     hit: Vec<bool>,
 }
@@ -127,7 +127,7 @@ pub(super) struct Shadow {
 impl Shadow {
     /// Number of candidates with nodes.
     pub(super) fn running(&self) -> usize {
-        self.nodes.iter().filter(|nodes| **nodes > 0).count()
+        self.nodes.iter().filter(|mix| **mix != NO_NODES).count()
     }
 
     /// What all candidates gain per second.
@@ -142,7 +142,7 @@ impl Shadow {
         let mut later = Self {
             owners: vec![None; situation.slots.len()],
             rates: vec![0.0; count],
-            nodes: vec![0; count],
+            nodes: Vec::new(),
             hit: vec![false; count],
         };
         for (rate, at) in self.rates.iter().zip(&moved.candidates) {
@@ -155,27 +155,22 @@ impl Shadow {
                 continue;
             };
             match slot.and_then(|slot| later.owners.get_mut(slot as usize)) {
-                Some(owner) => {
-                    *owner = Some(j);
-                    later.nodes.get_mut(j as usize).map(|nodes| *nodes += 1)
+                Some(owner) => *owner = Some(j),
+                None => {
+                    if let Some(hit) = later.hit.get_mut(j as usize) {
+                        *hit = true;
+                    }
                 }
-                None => later.hit.get_mut(j as usize).map(|hit| *hit = true),
-            };
+            }
         }
-        let short = later.nodes.iter().zip(situation.candidates);
-        let short: Vec<bool> = short.map(|(nodes, c)| *nodes < c.item.min).collect();
-        let runs = |j: u32| short.get(j as usize) == Some(&false);
+        later.nodes = situation.mixes(later.owners.iter().copied());
+        let runs = later.nodes.iter().zip(situation.candidates);
+        let runs: Vec<bool> = runs.map(|(mix, c)| c.item.runs_on(*mix)).collect();
         for owner in &mut later.owners {
-            *owner = owner.filter(|j| runs(*j));
+            *owner = owner.filter(|j| runs.get(*j as usize) == Some(&true));
         }
-        for (nodes, _) in later
-            .nodes
-            .iter_mut()
-            .zip(short)
-            .filter(|(_, short)| *short)
-        {
-            *nodes = 0;
-        }
+        let short = later.nodes.iter_mut().zip(runs).filter(|(_, runs)| !runs);
+        short.for_each(|(mix, _)| *mix = NO_NODES);
         later
     }
 
@@ -187,10 +182,11 @@ impl Shadow {
             .sum()
     }
 
-    /// Number of running candidates that departures hit, or whose size a decision changes.
-    pub(super) fn changes(&self, decision: &Decision) -> usize {
-        let each = self.nodes.iter().zip(&self.hit).zip(&decision.sizes.counts);
-        each.filter(|((now, hit), next)| **hit || (**now > 0 && now != next))
+    /// Number of running candidates that departures hit, or whose nodes a decision changes.
+    pub(super) fn changes(&self, posed: &Situation<'_>, decision: &Decision) -> usize {
+        let next = posed.mixes(decision.owners.iter().copied());
+        let each = self.nodes.iter().zip(&self.hit).zip(next);
+        each.filter(|((now, hit), next)| **hit || (**now != NO_NODES && *now != next))
             .count()
     }
 
@@ -202,16 +198,10 @@ impl Shadow {
         let tiers = situation.switches.tiers(owned, situation.candidates.len());
         let of = self.nodes.iter().zip(&self.hit).zip(tiers);
         let candidates = situation.candidates.iter().zip(of);
-        let candidates = candidates.map(|(candidate, ((&current, &hit), tier))| {
-            let item = Item {
-                current,
-                ..candidate.item.clone()
-            };
-            Candidate {
-                item: item.at_its_rate(tier),
-                hit,
-                ..candidate.clone()
-            }
+        let candidates = candidates.map(|(candidate, ((&mix, &hit), tier))| Candidate {
+            item: candidate.item.clone().on(mix, tier),
+            hit,
+            ..candidate.clone()
         });
         Posed {
             candidates: candidates.collect(),
@@ -234,29 +224,26 @@ impl Shadow {
         let repooled = evaluation.map_or(&[][..], |evaluation| &evaluation.repooled);
         let mut cost = 0.0;
         self.rates.clear();
-        let after = decision
-            .sizes
-            .counts
-            .iter()
-            .zip(tiers.into_iter().zip(crowds));
+        let mixes = posed.mixes(decision.owners.iter().copied());
+        let after = mixes.iter().zip(tiers.into_iter().zip(crowds));
         let candidates = (0_u32..).zip(posed.candidates).zip(worth);
-        for (((j, candidate), worth), (&nodes, (tier, crowd))) in candidates.zip(after) {
+        for (((j, candidate), worth), (&mix, (tier, crowd))) in candidates.zip(after) {
             let item = &candidate.item;
-            let rate = item.value_among(nodes, tier, crowd);
+            let rate = item.rate_on(&Shape { mix, tier, crowd });
             self.rates.push(rate * worth);
             cost += worth
-                * if nodes == item.current {
+                * if mix == item.present() {
                     0.0
                 } else if candidate.hit && repooled.contains(&j) {
                     item.pilot_wait(rate)
-                } else if item.current < item.min {
+                } else if !item.runs() {
                     candidate.start_s * rate
                 } else {
-                    item.change_cost(nodes)
+                    item.cost_of(mix)
                 };
         }
         self.owners.clone_from(&decision.owners);
-        self.nodes.clone_from(&decision.sizes.counts);
+        self.nodes = mixes;
         cost
     }
 }

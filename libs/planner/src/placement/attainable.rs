@@ -6,7 +6,7 @@
 //! trainers that came off worse give up the nodes that do not pay.
 
 use crate::Item;
-use crate::problem::{Candidate, Situation, Switches};
+use crate::problem::{Candidate, Mix, Shape, Situation, Switches, mixes_of};
 
 use super::{Sets, below, lighter, places, uncross};
 
@@ -40,7 +40,7 @@ pub(crate) fn lower(items: &mut [Item], owners: &[Option<u32>], switches: &Switc
                 }
             });
         }
-        let values = (0_u32..).zip(item.value.iter()).map(|(n, value)| {
+        let share = |n: u32| {
             let nodes = n as usize;
             let most = if nodes <= held.len() {
                 &own
@@ -48,9 +48,18 @@ pub(crate) fn lower(items: &mut [Item], owners: &[Option<u32>], switches: &Switc
                 &with_free
             };
             let near = most.iter().position(|&most| most >= nodes);
-            value * item.far.share(n, near.unwrap_or(switches.levels()))
+            item.far.share(n, near.unwrap_or(switches.levels()))
+        };
+        let values = (0_u32..).zip(item.value.iter());
+        let value: Vec<f64> = values.map(|(n, value)| value * share(n)).collect();
+        let over_kinds = item.kinds.as_ref().map(|kinds| {
+            let value = |mix: Mix, value: f64| value * share(mix.iter().sum());
+            kinds.value.map(value)
         });
-        item.value = values.collect();
+        item.value = value.into();
+        if let Some((kinds, value)) = item.kinds.as_mut().zip(over_kinds) {
+            kinds.value = value;
+        }
     }
 }
 
@@ -64,14 +73,18 @@ pub(crate) fn trim(
     let sets = Sets::new(owners, situation.candidates.len());
     let before: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
     let items = situation.candidates.iter().map(|candidate| &candidate.item);
-    let least = items.map(|item| (item.current < item.min).then_some(item.min));
+    let least = items.map(|item| (!item.runs()).then_some(item.min));
     let least: Vec<Option<u32>> = least.collect();
     let candidates = situation.candidates.iter().map(Candidate::sized);
     let trainers = candidates.zip(situation.held()).zip(sets.iter());
     for ((item, held), set) in trainers {
+        let mix = |set: &[usize]| {
+            let kinds = set.iter().map(|&at| (Some(0), situation.kind(at)));
+            mixes_of(1, kinds).first().copied().unwrap_or_default()
+        };
         let worth = |set: &[usize]| {
-            let (nodes, tier) = (set.len() as u32, switches.tier(set.iter().copied()));
-            horizon_s * item.value_on(nodes, tier) - item.change_cost(nodes)
+            let shape = Shape::new(mix(set), switches.tier(set.iter().copied()));
+            horizon_s * item.rate_on(&shape) - item.cost_of(shape.mix)
         };
         let nested = |near: &[usize]| {
             let is_held = |at: &usize| held.binary_search(&(*at as u32)).is_ok();
@@ -81,7 +94,8 @@ pub(crate) fn trim(
         let mut best = (worth(set), set.to_vec());
         for level in 0..switches.tier(set.iter().copied()) {
             for near in below(switches, set.iter().copied(), level).into_values() {
-                let fits = item.may_become(near.len() as u32, situation.max_change);
+                let fits = item.may_become(near.len() as u32, situation.max_change)
+                    && item.is_mix(mix(&near));
                 if fits && nested(&near) && worth(&near) > best.0 {
                     best = (worth(&near), near);
                 }
@@ -99,10 +113,11 @@ pub(crate) fn trim(
         let owned = || owners.iter().copied().enumerate();
         let tiers = switches.tiers(owned(), items.len());
         let crowds = switches.crowds(owned(), items.len());
-        let of = items.iter().zip(tiers).zip(crowds).enumerate();
-        of.map(|(j, ((item, tier), crowd))| {
-            let nodes = places(owners, Some(j as u32)).count() as u32;
-            horizon_s * item.value_among(nodes, tier, crowd) - item.change_cost(nodes)
+        let of = items.iter().zip(tiers).zip(crowds);
+        let of = of.zip(situation.mixes(owners.iter().copied()));
+        of.map(|(((item, tier), crowd), mix)| {
+            let shape = Shape { mix, tier, crowd };
+            horizon_s * item.rate_on(&shape) - item.cost_of(mix)
         })
         .sum()
     };

@@ -36,6 +36,9 @@
 //! gain `hysteresis` times its cost, since every event reconsiders the plan, and a small gain now
 //! may be none in a minute.
 //!
+//! **Kinds.** Where nodes are of several kinds, `O_j` is a rate over counts of each, and the nodes of
+//! each kind are a line of their own. Pinned trainers move no node within a kind.
+//!
 //! **Shared uplinks.** Where an uplink carries few crossing trainers at full speed, `O_j(n)` of a
 //! crossing trainer falls with their number ([`crate::Switches::crowds`]). The value of a node set
 //! then depends on those of others. Whole answers are judged by it, those over several owners too, each

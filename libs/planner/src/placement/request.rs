@@ -47,13 +47,21 @@ pub enum Proposal {
     Long,
     /// As present, but trainers whose nodes are apart shrink to near ones where that pays.
     Near,
+    /// Where nodes are of several kinds: the exact counts of each without forecasts over the horizon.
+    Mixes,
     /// Every trainer keeps exactly its nodes: the floor.
     #[default]
     Keep,
 }
 
 impl Proposal {
-    pub(super) const ALL: [Self; 4] = [Self::Present, Self::Short, Self::Long, Self::Near];
+    pub(super) const ALL: [Self; 5] = [
+        Self::Present,
+        Self::Short,
+        Self::Long,
+        Self::Near,
+        Self::Mixes,
+    ];
 
     /// The name in reports.
     #[must_use]
@@ -63,6 +71,7 @@ impl Proposal {
             Self::Short => "short",
             Self::Long => "long",
             Self::Near => "near",
+            Self::Mixes => "mixes",
             Self::Keep => "keep",
         }
     }
@@ -73,6 +82,7 @@ impl Proposal {
             Self::Present | Self::Near | Self::Keep => None,
             Self::Short => Some(0.2),
             Self::Long => Some(0.5),
+            Self::Mixes => Some(1.0),
         }
     }
 }

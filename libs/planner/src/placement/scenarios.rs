@@ -1,6 +1,7 @@
-//! Scenarios: departures of all nodes in several equally likely futures, and where the nodes are.
+//! Scenarios: departures of all nodes in several equally likely futures, where the nodes are, and of
+//! which kind.
 
-use crate::problem::Switches;
+use crate::problem::{Mix, Switches, mixes_of};
 
 /// Leave times in seconds from now, for each scenario and node; nodes in the order in which they
 /// are expected to leave.
@@ -16,6 +17,8 @@ pub struct Scenarios {
     stay_s: Vec<f64>,
     /// Where the nodes are.
     switches: Switches,
+    /// The kind of each node; empty where all are of one kind.
+    kinds: Vec<u8>,
 }
 
 /// The leave times of one scenario.
@@ -59,6 +62,7 @@ impl Scenarios {
             horizon_s: 0.0,
             stay_s: Vec::new(),
             switches: Switches::default(),
+            kinds: Vec::new(),
         }
     }
 
@@ -77,6 +81,45 @@ impl Scenarios {
     #[must_use]
     pub fn below(self, switches: Switches) -> Self {
         Self { switches, ..self }
+    }
+
+    /// The scenarios of nodes of these kinds.
+    #[must_use]
+    pub fn of_kinds(self, kinds: Vec<u8>) -> Self {
+        Self { kinds, ..self }
+    }
+
+    /// The kind of a node.
+    #[must_use]
+    pub fn kind(&self, node: usize) -> usize {
+        self.kinds.get(node).copied().map_or(0, usize::from)
+    }
+
+    /// The kinds to tell apart: one where all nodes are alike.
+    pub(crate) fn kinds(&self) -> std::ops::Range<usize> {
+        let most = self.kinds.iter().copied().max().map_or(0, usize::from);
+        0..most + 1
+    }
+
+    /// The nodes of each kind.
+    #[must_use]
+    pub fn mix(&self) -> Mix {
+        let all = (0..self.nodes).map(|node| (Some(0), self.kind(node) as u8));
+        mixes_of(1, all).first().copied().unwrap_or_default()
+    }
+
+    /// Whether nodes are told apart by kind.
+    #[must_use]
+    pub fn tells_kinds(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
+    /// The nodes of each of `trainers` trainers.
+    #[must_use]
+    pub fn mixes(&self, owners: &[Option<u32>], trainers: usize) -> Vec<Mix> {
+        let owned = owners.iter().enumerate();
+        let owned = owned.map(|(node, owner)| (*owner, self.kind(node) as u8));
+        mixes_of(trainers, owned)
     }
 
     /// Where the nodes are.
@@ -107,6 +150,14 @@ impl Scenarios {
             switches: self
                 .switches
                 .only(places.iter().map(|&place| place as usize)),
+            kinds: if self.tells_kinds() {
+                let places = places.iter();
+                places
+                    .map(|&place| self.kind(place as usize) as u8)
+                    .collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Item;
+use crate::problem::{Mix, NO_NODES, Shape};
 
 use super::{Scenarios, Sets, Settings};
 
@@ -21,7 +22,7 @@ impl Member<'_> {
     /// Whether the trainer may take any node set without a further switching cost.
     #[must_use]
     pub fn is_flexible(&self) -> bool {
-        self.hit || self.item.current < self.item.min
+        self.hit || !self.item.runs()
     }
 
     /// Whether another flexible trainer has the same value for every node set.
@@ -40,22 +41,23 @@ impl Member<'_> {
         self.item.value_on(nodes, tier)
     }
 
-    /// Switching cost of holding `nodes` nodes at a tier from now on, objective units. A change
-    /// must gain `hysteresis` times its cost.
-    pub(crate) fn switching_cost(&self, nodes: u32, tier: usize, hysteresis: f64) -> f64 {
+    /// Switching cost of holding a shape from now on, whose uplinks are free, objective units. A
+    /// change must gain `hysteresis` times its cost.
+    pub(crate) fn switching_cost(&self, shape: &Shape, hysteresis: f64) -> f64 {
         if self.is_flexible() {
             // The stall of a hit is already paid, that of a start and its pilots is not.
+            let nodes = shape.nodes();
             return match (self.hit, nodes > self.item.current) {
-                (false, _) if nodes > 0 => self.start_s * self.rate(nodes, tier),
-                (true, true) => self.item.pilot_wait(self.rate(nodes, tier)),
+                (false, _) if nodes > 0 => self.start_s * self.item.rate_on(shape),
+                (true, true) => self.item.pilot_wait(self.item.rate_on(shape)),
                 _ => 0.0,
             };
         }
-        hysteresis * self.item.change_cost(nodes)
+        hysteresis * self.item.cost_of(shape.mix)
     }
 }
 
-/// Three means of a node set over the scenarios, and its tier. They determine V of
+/// Three means of a node set over the scenarios, and its shape. They determine V of
 /// [`crate::placement`] without the switching cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Means {
@@ -65,17 +67,18 @@ pub(crate) struct Means {
     pub(crate) hit: f64,
     /// Sum of the nodes' stays within the horizon, seconds.
     pub(crate) stay: f64,
-    /// How far apart the nodes are.
-    pub(crate) tier: usize,
-    /// How crowded the uplinks are, if they are; see [`crate::Switches::crowds`].
-    pub(crate) crowd: f64,
+    pub(crate) shape: Shape,
     /// See [`Settings::limited`].
     pub(crate) limited: bool,
 }
 
 impl Means {
-    pub(crate) fn value(&self, member: &Member<'_>, nodes: u32, shadow_price: f64) -> f64 {
-        let rate = member.item.value_among(nodes, self.tier, self.crowd);
+    /// Minus infinity where the trainer cannot have the nodes.
+    pub(crate) fn value(&self, member: &Member<'_>, shadow_price: f64) -> f64 {
+        let (rate, nodes) = (member.item.rate_on(&self.shape), self.shape.nodes());
+        if rate == f64::NEG_INFINITY {
+            return rate;
+        }
         let price = afterwards(self.limited, shadow_price, rate, f64::from(nodes));
         rate * (self.until - member.item.down_s * self.hit)
             + price * (self.stay - f64::from(nodes) * self.until)
@@ -98,6 +101,7 @@ pub(crate) struct FirstHits {
     stay: f64,
     horizon_s: f64,
     tier: usize,
+    mix: Mix,
     nodes: u32,
     /// The node that was added last.
     last: Option<usize>,
@@ -111,6 +115,7 @@ impl FirstHits {
             stay: 0.0,
             horizon_s,
             tier: 0,
+            mix: NO_NODES,
             nodes: 0,
             last: None,
             limited: false,
@@ -128,7 +133,8 @@ impl FirstHits {
     /// Takes all nodes out.
     fn clear(&mut self) {
         self.until.fill(self.horizon_s);
-        (self.stay, self.tier, self.nodes, self.last) = (0.0, 0, 0, None);
+        (self.stay, self.tier, self.last) = (0.0, 0, None);
+        (self.mix, self.nodes) = (NO_NODES, 0);
     }
 
     pub(crate) fn extend(&mut self, scenarios: &Scenarios, nodes: impl IntoIterator<Item = usize>) {
@@ -149,6 +155,9 @@ impl FirstHits {
         let last = self.last.replace(node).unwrap_or(node);
         self.tier = self.tier.max(scenarios.switches().between(last, node));
         self.nodes += 1;
+        if let Some(count) = self.mix.get_mut(scenarios.kind(node)) {
+            *count += 1;
+        }
     }
 
     /// V of [`crate::placement`] without the switching cost, objective units; see
@@ -157,11 +166,9 @@ impl FirstHits {
         if self.nodes == 0 {
             return 0.0;
         }
-        let means = Means {
-            crowd,
-            ..self.means()
-        };
-        means.value(member, self.nodes, shadow_price)
+        let mut means = self.means();
+        means.shape.crowd = crowd;
+        means.value(member, shadow_price)
     }
 
     /// [`FirstHits::value`] less the switching cost.
@@ -172,13 +179,17 @@ impl FirstHits {
         shadow_price: f64,
         crowd: f64,
     ) -> f64 {
-        self.value(member, shadow_price, crowd)
-            - member.switching_cost(self.nodes, self.tier, hysteresis)
+        self.value(member, shadow_price, crowd) - member.switching_cost(&self.shape(), hysteresis)
     }
 
     /// How far apart the nodes are.
     pub(crate) const fn tier(&self) -> usize {
         self.tier
+    }
+
+    /// Its shape, as if uplinks were free.
+    pub(crate) const fn shape(&self) -> Shape {
+        Shape::new(self.mix, self.tier)
     }
 
     /// The node that was added last.
@@ -198,8 +209,7 @@ impl FirstHits {
             until: self.until.iter().sum::<f64>() / count,
             hit: hits as f64 / count,
             stay: self.stay,
-            tier: self.tier,
-            crowd: 1.0,
+            shape: self.shape(),
             limited: self.limited,
         }
     }

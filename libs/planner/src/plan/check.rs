@@ -292,6 +292,16 @@ impl<'a> Ownership<'a> {
         }
     }
 
+    /// Whether a trainer cannot run on the kinds of its nodes.
+    fn is_broken(&self, record: &TrainerRecord) -> bool {
+        let rates = &record.spec.kinds;
+        let kinds = self.kinds.filter(|_| !rates.is_any());
+        kinds.is_some_and(|kinds| {
+            let rate = rates.rate_on(&record.nodes, kinds);
+            rate.is_none_or(|rate| rate <= 0.0)
+        })
+    }
+
     /// The place of a node's kind among the kinds; behind them if it has none.
     fn kind(&self, node: &NodeId) -> usize {
         let kind = self.kinds.and_then(|kinds| kinds.of(node));
@@ -360,7 +370,9 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
             min: record.spec.min_nodes,
             max: record.spec.max_nodes,
             sizes: verdict.map(|verdict| (verdict.before, verdict.after)),
-            hit: left < record.nodes.len() || was_hit(record, plan.as_of),
+            hit: left < record.nodes.len()
+                || was_hit(record, plan.as_of)
+                || ownership.is_broken(record),
             repooled: plan.repooled.iter().filter(|id| **id == trainer).count(),
             trainer,
         });

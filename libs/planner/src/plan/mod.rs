@@ -1,9 +1,9 @@
 //! Plans: from names to ordinals and back, with verdicts, reasons, a checker and explanations.
 
-mod by_kind;
 pub mod check;
 mod displace;
 pub mod explain;
+mod kinds;
 mod planner;
 mod reasons;
 mod roster;

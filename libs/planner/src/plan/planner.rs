@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use lacuna_model::{
-    Allocation, Doubt, Generation, NodeId, NodeKinds, Plan, PlanReport, Pool, Topology, TrainerId,
-    TrainerRecord,
+    Allocation, Doubt, Generation, HoleVerdict, NodeId, NodeKinds, Plan, PlanReport, Pool,
+    Topology, TrainerId, TrainerRecord,
 };
 
-use super::by_kind::{self, PlannedKinds};
+use super::kinds::{PlannedKinds, of_one_kind};
 use super::reasons::{self, ReportInput};
-use super::roster::{Roster, users};
+use super::roster::{Roster, Told, users};
 use super::translate::{Translated, translate};
 use super::verdict;
 use crate::decider::Decider;
@@ -125,7 +125,7 @@ impl Planner {
     pub fn plan_of(&mut self, input: &Input<'_>) -> Plan {
         let alike = NodeKinds::default();
         let kinds = input.kinds.unwrap_or(&alike);
-        let trainers = by_kind::of_one_kind(input.trainers, kinds, input.pool);
+        let trainers = of_one_kind(input.trainers, kinds, input.pool);
         let kinds = PlannedKinds::of(&trainers, kinds);
         let mut unusable = Cow::Borrowed(input.unusable);
         if let Some(kinds) = &kinds {
@@ -143,11 +143,18 @@ impl Planner {
         let limits = self.settings().foresight.joint;
         case.switches = case.switches.carrying(limits.crossing);
         case.switches = case.switches.sharing(limits.uplink);
-        let candidates = self.roster.candidates(&case, trainers, pool, input.pilot_s);
+        let of = kinds.iter().flat_map(|kinds| {
+            let place = |node| kinds.place(node).unwrap_or_default();
+            case.nodes.iter().map(place)
+        });
+        let of: Vec<u8> = of.collect();
+        let told = kinds.as_ref().map(|kinds| Told {
+            names: kinds.names(),
+            of: &of,
+        });
+        let pilot_s = input.pilot_s;
+        let candidates = self.roster.candidates(&case, trainers, pool, pilot_s, told);
         let lives = self.roster.lives(&case, trainers);
-        let mixes = kinds
-            .as_ref()
-            .map(|kinds| self.roster.mixes(&case, trainers, kinds, pool.as_of));
         let users = match self.roster.objective() {
             Objective::Fair => Some(users(&case, trainers)),
             _ => None,
@@ -156,7 +163,7 @@ impl Planner {
             candidates: &candidates,
             slots: &case.slots,
             switches: &case.switches,
-            mixes: mixes.as_ref(),
+            kinds: &of,
             users: users.as_ref(),
             max_change: None,
             pool_forecast: Some(PoolForecast {
@@ -204,25 +211,34 @@ impl Planner {
     ) -> PlanReport {
         let Input { pool, trainers, .. } = *input;
         let solve = decision.solve.clone();
-        let over_mixes = self.decider.mixed().zip(situation.mixes);
-        if let (Some(over_mixes), Some(kinds), None) = (over_mixes, kinds, &decision.doubt) {
-            return PlanReport {
-                forecast: None,
-                followed: decision.followed.clone(),
-                solve,
-                trainers: by_kind::of_trainers(case, over_mixes, kinds, trainers, decision),
-                holes: by_kind::of_holes(case, pool, trainers, decision),
-            };
-        }
+        let nodes = situation.nodes();
+        let too_few = |record: &TrainerRecord| match kinds {
+            Some(kinds) => kinds.too_few(record, nodes),
+            None => verdict::too_few(record, nodes.iter().sum()),
+        };
         if decision.evaluation.is_none() && decision.doubt.is_none() {
             let problem = self.decider.problem();
             let (sizes, owners) = (&decision.sizes, &decision.owners);
+            let (trainers, holes) = match self.decider.mixed() {
+                Some(problem) => {
+                    let mixes = situation.mixes(owners.iter().copied());
+                    let asked = (problem, &mixes[..], &too_few as _);
+                    (
+                        verdict::over_kinds(case, asked, trainers, decision),
+                        verdict::holes(case, pool, trainers, owners, &HoleVerdict::NoTaker),
+                    )
+                }
+                None => (
+                    verdict::of_trainers(case, problem, trainers, decision),
+                    verdict::of_holes(case, problem, pool, trainers, sizes, owners),
+                ),
+            };
             return PlanReport {
                 forecast: None,
                 followed: decision.followed.clone(),
                 solve,
-                trainers: verdict::of_trainers(case, problem, trainers, decision),
-                holes: verdict::of_holes(case, problem, pool, trainers, sizes, owners),
+                trainers,
+                holes,
             };
         }
         let settings = match &decision.evaluation {
@@ -236,6 +252,7 @@ impl Planner {
             trainers,
             decision,
             settings: &settings,
+            too_few: &too_few,
         });
         PlanReport {
             solve,

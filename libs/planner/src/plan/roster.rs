@@ -6,11 +6,10 @@ use lacuna_model::{
     Goodput, KindName, Launch, Pool, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 
-use super::by_kind::PlannedKinds;
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values};
 use crate::objective::{Objective, ObjectiveError, State};
-use crate::problem::{Candidate, Lost, Mix, MixItem, Mixes, NO_NODES, Users, mixes_of};
+use crate::problem::{Candidate, Lost, Mix, NO_NODES, Users, mixes_of};
 
 /// The known trainers with their kinds and values.
 #[derive(Debug, Clone, Default)]
@@ -31,10 +30,34 @@ struct Known {
     costs: Costs,
     kind: Kind,
     own: Option<Values>,
+    /// The kind where nodes are alike.
+    plain: Kind,
     /// The kinds of nodes and the most of each that `kind` has rates for.
-    mixed: Option<(Vec<KindName>, Mix)>,
+    told: Option<(Vec<KindName>, Mix)>,
     /// Error of the objective for this trainer: its kind then has its own objective.
     refused: Option<ObjectiveError>,
+}
+
+/// The kinds of nodes that a plan tells apart, and that of each slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told<'a> {
+    pub(crate) names: &'a [KindName],
+    pub(crate) of: &'a [u8],
+}
+
+impl Told<'_> {
+    /// Most nodes of each kind in tables, which are kept while the pool has as many nodes, roughly.
+    fn most(&self) -> Mix {
+        let nodes = self.of.iter().map(|kind| (Some(0), *kind));
+        let nodes = mixes_of(1, nodes).first().copied().unwrap_or(NO_NODES);
+        nodes.map(|nodes| {
+            if nodes > 0 {
+                nodes.next_power_of_two()
+            } else {
+                0
+            }
+        })
+    }
 }
 
 impl Roster {
@@ -78,6 +101,7 @@ impl Roster {
         trainers: &[TrainerRecord],
         pool: &Pool,
         pilot_s: f64,
+        kinds: Option<Told<'_>>,
     ) -> Vec<Candidate> {
         self.refused.clear();
         let records = case
@@ -93,7 +117,11 @@ impl Roster {
         let mut candidates = Vec::with_capacity(case.trainers.len());
         let owners = case.slots.iter().map(|slot| slot.owner).enumerate();
         let tiers = case.switches.tiers(owners, case.held.len());
-        for (record, (&held, &tier)) in records.zip(case.held.iter().zip(&tiers)) {
+        let kind = |slot| kinds.and_then(|told| told.of.get(slot).copied());
+        let slots = case.slots.iter().enumerate();
+        let held = slots.map(|(at, slot)| (slot.owner, kind(at).unwrap_or_default()));
+        let held = mixes_of(case.held.len(), held);
+        for (record, (held, &tier)) in records.zip(held.into_iter().zip(&tiers)) {
             let state = State {
                 now: pool.as_of,
                 samples_left: match record.spec.work {
@@ -109,58 +137,20 @@ impl Roster {
                 Launch::Command { .. } => pilot_s,
                 Launch::Simulated => 0.0,
             };
-            let hit = is_hit(record, held.0, pool);
-            candidates.extend(self.candidate(record, held, hit, &state, pilot_s));
+            let hit = is_hit(record, held.0.iter().sum(), pool);
+            candidates.extend(self.candidate(record, held, hit, &state, pilot_s, kinds));
         }
         candidates
-    }
-
-    /// The kinds of the slots of a case, and what mixes are worth to its candidates.
-    pub(crate) fn mixes(
-        &mut self,
-        case: &Translated,
-        trainers: &[TrainerRecord],
-        kinds: &PlannedKinds<'_>,
-        now: Timestamp,
-    ) -> Mixes {
-        let place = |node| kinds.place(node).unwrap_or_default();
-        let of: Vec<u8> = case.nodes.iter().map(place).collect();
-        let slots = case.slots.iter().map(|slot| slot.owner);
-        let held = mixes_of(case.trainers.len(), slots.zip(of.iter().copied()));
-        // Tables are kept while the pool has as many nodes, roughly.
-        let mut most = NO_NODES;
-        for kind in &of {
-            if let Some(count) = most.get_mut(usize::from(*kind)) {
-                *count += 1;
-            }
-        }
-        let most = most.map(|nodes| {
-            if nodes > 0 {
-                nodes.next_power_of_two()
-            } else {
-                0
-            }
-        });
-        let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
-        let items = records.zip(held).filter_map(|(record, held)| {
-            let known = self.known.get_mut(&record.spec.id)?;
-            let item = known.mix_item(kinds.names(), most, held)?;
-            let lost = lost(record, now, self.horizon_s);
-            Some(MixItem { lost, ..item })
-        });
-        Mixes {
-            items: items.collect(),
-            of,
-        }
     }
 
     fn candidate(
         &mut self,
         record: &TrainerRecord,
-        (held, tier): (u32, usize),
+        (held, tier): (Mix, usize),
         hit: bool,
         state: &State,
         pilot_s: f64,
+        kinds: Option<Told<'_>>,
     ) -> Option<Candidate> {
         let spec = &record.spec;
         if self
@@ -172,27 +162,35 @@ impl Roster {
             self.known.insert(spec.id.clone(), known);
         }
         let known = self.known.get_mut(&spec.id)?;
+        known.tell(kinds);
         if !known.kind.is_fixed()
             && let Err(error) = known.kind.update(&mut known.own, state)
         {
             known.refused = Some(error);
         }
         self.refused.extend(known.refused.clone());
-        let mut found = known.kind.candidate(held, tier, hit, known.own.as_ref());
+        let own = known.own.as_ref();
+        let nodes = held.iter().sum();
+        let mut found = known.kind.candidate(nodes, tier, hit, own);
+        if kinds.is_some() {
+            found = found.holding(held, tier);
+        }
         found.item.lost = lost(record, state.now, self.horizon_s);
         Some(found)
     }
 }
 
 impl Known {
-    /// The trainer on a mix of these kinds, of which there are at most `most` nodes.
-    fn mix_item(&mut self, names: &[KindName], most: Mix, held: Mix) -> Option<MixItem> {
-        let mixed = (names.to_vec(), most);
-        if self.mixed.as_ref() != Some(&mixed) {
-            self.kind = self.kind.clone().with_kinds(&self.spec, names, most);
-            self.mixed = Some(mixed);
+    /// Tells kinds of nodes apart, or none.
+    fn tell(&mut self, kinds: Option<Told<'_>>) {
+        let told = kinds.map(|told| (told.names.to_vec(), told.most()));
+        if self.told != told {
+            self.kind = match &told {
+                Some((names, most)) => self.plain.clone().with_kinds(&self.spec, names, *most),
+                None => self.plain.clone(),
+            };
+            self.told = told;
         }
-        self.kind.mix_item(held, self.own.as_ref())
     }
 
     fn is_of(&self, record: &TrainerRecord, pilot_s: f64) -> bool {
@@ -223,9 +221,10 @@ impl Known {
             spec: spec.clone(),
             goodput: record.goodput.clone(),
             costs,
+            plain: kind.clone(),
             kind,
             own: None,
-            mixed: None,
+            told: None,
             refused,
         })
     }

@@ -8,7 +8,7 @@ use lacuna_model::{
 use super::displace::Offers;
 use super::translate::Translated;
 use crate::decision::Decision;
-use crate::{Item, Problem, Sizes};
+use crate::{Item, Mix, MixProblem, NO_NODES, Problem, Sizes};
 
 /// A verdict for each trainer of the problem, in its order. If nodes were shared out over several
 /// owners, it compares a trainer only with others of its owner.
@@ -64,6 +64,61 @@ pub(crate) fn with_shares(
                 verdict.share = Some(Box::new(share_of.clone()));
             }
         }
+    }
+}
+
+/// That a trainer cannot run on so few nodes.
+pub(crate) fn too_few(record: &TrainerRecord, pool: u32) -> Option<Verdict> {
+    let min = record.spec.min_nodes;
+    (pool < min).then_some(Verdict::TooFewNodes { pool, min })
+}
+
+/// Why a trainer cannot run on the nodes of the pool, if it cannot.
+pub(crate) type TooFew<'a> = &'a dyn Fn(&TrainerRecord) -> Option<Verdict>;
+
+/// A verdict for each trainer of a problem over mixes, in its order, with their new mixes.
+pub(crate) fn over_kinds(
+    case: &Translated,
+    (problem, mixes, too_few): (&MixProblem, &[Mix], TooFew<'_>),
+    trainers: &[TrainerRecord],
+    decision: &Decision,
+) -> Vec<TrainerVerdict> {
+    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+    let records: Vec<&TrainerRecord> = records.collect();
+    let verdicts = records.iter().zip(&problem.trainers).zip(mixes);
+    let mut verdicts: Vec<TrainerVerdict> = verdicts
+        .map(|((record, item), &mix)| {
+            let after = mix.iter().sum();
+            let (present, horizon_s) = (item.present(), problem.horizon_s);
+            let gained = horizon_s * (item.value_of(mix) - item.value_of(present).max(0.0));
+            let cost = item.cost_of(mix);
+            let verdict = if mix == NO_NODES {
+                too_few(record).unwrap_or(Verdict::Outbid)
+            } else if present == NO_NODES {
+                Verdict::Start
+            } else {
+                changed(present != mix, gained, cost)
+            };
+            TrainerVerdict {
+                trainer: record.spec.id.clone(),
+                before: item.current,
+                after,
+                verdict,
+                basis: basis(record, after),
+                share: None,
+            }
+        })
+        .collect();
+    with_shares(&mut verdicts, &records, decision);
+    verdicts
+}
+
+/// The verdict on a trainer that keeps or changes nodes of several kinds.
+pub(crate) fn changed(is: bool, gain: f64, cost: f64) -> Verdict {
+    match is {
+        false => Verdict::Keep,
+        true if gain >= 0.0 => Verdict::Grow { gain, cost },
+        true => Verdict::Shrink { loss: -gain, cost },
     }
 }
 

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use lacuna_model::among;
 use serde::{Deserialize, Serialize};
 
+use super::mixes::OnKinds;
+use super::shape::Shape;
+
 /// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while
 /// the node counts sum to at most `nodes` (arXiv 2106.12091; [`crate::milp`] has the mathematics).
 /// A saved problem can be solved again as a test.
@@ -48,6 +51,9 @@ pub struct Item {
     /// What is left of `value` where the nodes are apart.
     #[serde(default, skip_serializing_if = "Far::is_free")]
     pub far: Far,
+    /// What it has and gains where nodes are of several kinds. Its sizes are then sums over kinds.
+    #[serde(skip)]
+    pub kinds: Option<OnKinds>,
 }
 
 /// Work that a change of nodes throws away, and what a stop costs later. A departure throws the same
@@ -105,7 +111,7 @@ impl Far {
         self.0.is_empty()
     }
 
-    /// What is left where `crowd` trainers share an uplink, 1 or more; see [`Item::value_among`].
+    /// What is left where `crowd` trainers share an uplink, 1 or more; see [`Item::rate_on`].
     #[must_use]
     pub(crate) fn among(&self, crowd: f64) -> Self {
         let tier = |shares: &Arc<[f64]>| shares.iter().map(|share| among(*share, crowd)).collect();
@@ -150,21 +156,16 @@ impl Item {
         self.value_at(n) * self.far.share(n, tier)
     }
 
-    /// The same with `crowd` times as many crossing trainers on an uplink as it carries at full
-    /// speed, 1 or more: what crossing adds to the time of a sample grows by this factor.
-    #[must_use]
-    pub fn value_among(&self, n: u32, tier: usize, crowd: f64) -> f64 {
-        self.value_at(n) * among(self.far.share(n, tier), crowd)
-    }
-
     /// The trainer with the rate that a change stalls: the rate of its present size at a tier, or 0
     /// with too few nodes to run.
     #[must_use]
     pub fn at_its_rate(mut self, tier: usize) -> Self {
-        self.rate_now = if self.current >= self.min {
-            self.value_on(self.current.min(self.max), tier)
-        } else {
+        self.rate_now = if !self.runs() {
             0.0
+        } else if self.kinds.is_some() {
+            self.rate_on(&Shape::new(self.present(), tier))
+        } else {
+            self.value_on(self.current.min(self.max), tier)
         };
         self
     }

@@ -257,6 +257,7 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
             up_s: item.up_s,
             pilot_s: item.pilot_s,
             far: Far::default(),
+            kinds: None,
             down_s: item.down_s,
             lost: item.lost,
         });

@@ -175,6 +175,7 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
                 up_s: network.up_s,
                 pilot_s: 0.0,
                 far: Far::default(),
+                kinds: None,
                 down_s: network.down_s,
                 lost: Lost::default(),
             };

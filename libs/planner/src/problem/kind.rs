@@ -8,8 +8,9 @@ use std::sync::Arc;
 use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec, among};
 
 use super::allocation::{Far, Item, Lost};
-use super::mixes::{Mix, MixItem, MixTable, NO_NODES, count};
+use super::mixes::{Mix, MixTable, NO_NODES, OnKinds, count};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
+use super::shape::Shape;
 use super::situation::Candidate;
 
 /// Least value of a start, as a part of the value of its size, so that a start beats no start.
@@ -124,10 +125,6 @@ impl Kind {
         objective: &Objective,
         horizon_s: f64,
     ) -> Result<Self, ObjectiveError> {
-        if !spec.kinds.is_any() && matches!(objective, Objective::Expression(_)) {
-            let trainer = spec.id.clone();
-            return Err(ObjectiveError::Kinds { trainer });
-        }
         let table = ValueTable::new(spec, objective)?;
         let lost = costs.start_s / horizon_s;
         let start = if lost > 0.0 {
@@ -188,47 +185,32 @@ impl Kind {
         self
     }
 
-    /// Samples/s of a mix; 0 where it cannot run.
-    #[must_use]
-    pub fn mix_rate(&self, mix: Mix) -> f64 {
-        let rate = self.mixes.as_ref().map_or(0.0, |mixes| mixes.rate.at(mix));
-        if rate.is_finite() { rate } else { 0.0 }
-    }
-
-    /// A trainer of this kind on a mix, with its own values if it has any. Nothing where nodes are
-    /// of one kind.
-    #[must_use]
-    pub fn mix_item(&self, current: Mix, own: Option<&Values>) -> Option<MixItem> {
+    /// What mixes are worth by some values of sizes. A mix has the value of its number of nodes, times
+    /// its rate over that of the curve on this number.
+    fn over_kinds(&self, values: &[f64]) -> Option<OnKinds> {
         let MixRates { rate, any } = self.mixes.as_ref()?;
-        let values = own.unwrap_or(&self.values);
-        let runs = self.mix_rate(current) > 0.0;
-        let list = if runs {
-            &values.running
-        } else {
-            &values.starting
+        let of = |nodes: usize| values.get(nodes).copied().unwrap_or_default();
+        let factor = |nodes: usize| {
+            let curve = self.rate.get(nodes).copied().unwrap_or_default();
+            (curve > 0.0).then(|| of(nodes) / curve)
         };
+        let all = |mix: Mix| mix.iter().sum::<u32>() as usize;
         let value = if *any {
-            let at = |mix: Mix| {
-                let possible = rate.at(mix).is_finite();
-                let all: u32 = mix.iter().sum();
-                list.get(all as usize).copied().filter(|_| possible)
-            };
-            MixTable::new(rate.most(), at)
+            rate.map(|mix, _| of(all(mix)))
         } else {
-            // Without an own curve a named objective is the rate times a factor.
-            let least = self.min as usize;
-            let value = list.get(least).copied().unwrap_or_default();
-            rate.times(value / self.rate(self.min))
+            let sizes = self.min as usize..self.rate.len();
+            let mut factors = sizes.filter_map(factor);
+            let first = factors.next().unwrap_or_default();
+            // Most objectives are the rate times one factor.
+            if factors.all(|other| (other - first).abs() <= 1e-12 * first.abs()) {
+                rate.times(first)
+            } else {
+                rate.map(|mix, rate| rate * factor(all(mix)).unwrap_or(first))
+            }
         };
-        let rate_now = if runs { value.at(current) } else { 0.0 };
-        Some(MixItem {
-            current,
-            rate_now,
+        Some(OnKinds {
+            current: NO_NODES,
             value,
-            up_s: self.costs.rescale.up_s,
-            down_s: self.costs.rescale.down_s,
-            lost: Lost::default(),
-            pilot_s: if runs { self.costs.pilot_s } else { 0.0 },
         })
     }
 
@@ -256,17 +238,22 @@ impl Kind {
         self.rate.get(nodes as usize).copied().unwrap_or(most)
     }
 
-    /// Samples/s on `nodes` nodes at a tier.
+    /// Samples/s on a shape; 0 where it cannot run.
     #[must_use]
-    pub fn rate_on(&self, nodes: u32, tier: usize) -> f64 {
-        self.rate(nodes) * self.far.share(nodes, tier)
+    pub fn rate_on(&self, shape: &Shape) -> f64 {
+        let nodes = shape.nodes();
+        let near = match &self.mixes {
+            Some(mixes) => mixes.rate.at(shape.mix).max(0.0),
+            None => self.rate(nodes),
+        };
+        near * among(self.far.share(nodes, shape.tier), shape.crowd)
     }
 
-    /// The same with `crowd` times as many crossing trainers on an uplink as it carries at full
-    /// speed, 1 or more.
+    /// Whether it can run on the kinds of a mix, whatever its bounds.
     #[must_use]
-    pub fn rate_among(&self, nodes: u32, tier: usize, crowd: f64) -> f64 {
-        self.rate(nodes) * among(self.far.share(nodes, tier), crowd)
+    pub fn runs_on(&self, mix: Mix) -> bool {
+        let over = self.mixes.as_ref();
+        over.is_none_or(|mixes| mixes.rate.at(mix) > 0.0)
     }
 
     /// What is left of the rates where the nodes are apart.
@@ -312,7 +299,8 @@ impl Kind {
     }
 
     /// The candidate for a trainer of this kind on `current` nodes at a tier, with its own values
-    /// if it has any. `hit` says whether a departure has hit it at this event.
+    /// if it has any. `hit` says whether a departure has hit it at this event. Where nodes are of
+    /// several kinds it holds none yet: [`Candidate::holding`].
     #[must_use]
     pub fn candidate(
         &self,
@@ -333,6 +321,7 @@ impl Kind {
             far: self.far.clone(),
             down_s: self.costs.rescale.down_s,
             lost: Lost::default(),
+            kinds: self.over_kinds(&values.running),
         };
         Candidate {
             item: item.at_its_rate(tier),

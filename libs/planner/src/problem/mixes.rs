@@ -1,13 +1,13 @@
 //! Mixes: counts of nodes of several kinds. A trainer has nodes of two kinds at most at a time.
 //!
-//! Where all nodes are of one kind, or no trainer tells kinds apart, a situation has no [`Mixes`], and
-//! decisions are byte for byte those without kinds.
+//! Where all nodes are of one kind, or no trainer tells kinds apart, an [`Item`] has no
+//! [`OnKinds`], and decisions are byte for byte those without kinds.
 
 use std::sync::Arc;
 
 use lacuna_model::MOST_KINDS;
 
-use super::allocation::Lost;
+use super::allocation::{Far, Item, Lost};
 
 /// Node counts of each kind. A kind that there is not has none.
 pub type Mix = [u32; MOST_KINDS];
@@ -36,6 +36,18 @@ pub(crate) fn with_count(mut mix: Mix, kind: usize, nodes: u32) -> Mix {
     mix
 }
 
+/// The sum of mixes.
+pub(crate) fn sum(mixes: impl IntoIterator<Item = Mix>) -> Mix {
+    mixes.into_iter().fold(NO_NODES, |sum, mix| {
+        std::array::from_fn(|kind| count(&sum, kind).saturating_add(count(&mix, kind)))
+    })
+}
+
+/// What is left of some nodes without others; none of a kind of which there are too few.
+pub(crate) fn less(nodes: Mix, used: Mix) -> Mix {
+    std::array::from_fn(|kind| count(&nodes, kind).saturating_sub(count(&used, kind)))
+}
+
 /// The nodes of each kind of each trainer, from owners and kinds of slots.
 #[must_use]
 pub fn mixes_of(trainers: usize, slots: impl IntoIterator<Item = (Option<u32>, u8)>) -> Vec<Mix> {
@@ -54,16 +66,7 @@ fn pairs() -> impl Iterator<Item = (usize, usize)> {
     (0..MOST_KINDS).flat_map(|i| (i + 1..MOST_KINDS).map(move |j| (i, j)))
 }
 
-/// The kinds of the slots of a situation, and what mixes are worth to its candidates.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Mixes {
-    /// The kind of each slot, from 0 on and below [`MOST_KINDS`].
-    pub of: Vec<u8>,
-    /// Each candidate over mixes.
-    pub items: Vec<MixItem>,
-}
-
-/// The allocation problem over mixes: maximise the sum of [`MixItem::gain`] while the nodes of each
+/// The allocation problem over mixes: maximise the sum of [`Item::gain_of`] while the nodes of each
 /// kind are at most those of the pool.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MixProblem {
@@ -72,7 +75,7 @@ pub struct MixProblem {
     /// Forward-looking time, seconds.
     pub horizon_s: f64,
     /// The admitted trainers.
-    pub trainers: Vec<MixItem>,
+    pub trainers: Vec<Item>,
 }
 
 /// A number for each mix of two kinds at most, up to a most mix. Minus infinity where a mix is
@@ -83,24 +86,13 @@ pub struct MixTable {
     values: Arc<[f64]>,
 }
 
-/// One trainer of a [`MixProblem`].
+/// A trainer over nodes of several kinds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MixItem {
-    /// Present nodes.
+pub struct OnKinds {
+    /// Present nodes of each kind.
     pub current: Mix,
     /// Objective rate of each mix, objective units per second.
     pub value: MixTable,
-    /// Rate that a change stalls, objective units per second.
-    pub rate_now: f64,
-    /// Cost of growing in any kind, seconds at `rate_now`.
-    pub up_s: f64,
-    /// Cost of shrinking in any kind, seconds at `rate_now`.
-    pub down_s: f64,
-    /// Seconds until its owner's pilots run on further nodes; until then it works as before. 0 where
-    /// agents serve any trainer, and of a trainer without nodes, whose start has the wait.
-    pub pilot_s: f64,
-    /// Work that a change throws away.
-    pub lost: Lost,
 }
 
 /// An answer to a [`MixProblem`].
@@ -229,6 +221,22 @@ impl MixTable {
         None
     }
 
+    /// The table with each number changed by its mix.
+    #[must_use]
+    pub fn map(&self, to: impl Fn(Mix, f64) -> f64) -> Self {
+        self.up_to(self.most, to)
+    }
+
+    /// As [`MixTable::map`], up to a smaller most mix.
+    #[must_use]
+    pub fn up_to(&self, most: Mix, to: impl Fn(Mix, f64) -> f64) -> Self {
+        let fits = |kind| count(&most, kind).min(count(&self.most, kind));
+        let at = |mix| Some(self.at(mix)).filter(|value| value.is_finite());
+        Self::new(std::array::from_fn(fits), |mix| {
+            at(mix).map(|value| to(mix, value))
+        })
+    }
+
     /// The table with each number times a factor.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
@@ -249,44 +257,46 @@ impl MixTable {
     }
 }
 
-impl MixItem {
-    /// Whether a mix is possible.
+impl Item {
+    /// A trainer on some nodes, with the values of mixes. Changes cost it nothing.
     #[must_use]
-    pub fn is_mix(&self, mix: Mix) -> bool {
-        self.value.at(mix).is_finite()
-    }
-
-    /// Gain of a mix over the horizon, less the cost of changing to it, objective units. A change
-    /// that grows in one kind and shrinks in the other pays both. Minus infinity if impossible.
-    #[must_use]
-    pub fn gain(&self, horizon_s: f64, mix: Mix) -> f64 {
-        let pairs = || mix.iter().zip(&self.current);
-        let (grows, shrinks) = (pairs().any(|(n, c)| n > c), pairs().any(|(n, c)| n < c));
-        let lost_s = if grows || shrinks {
-            self.lost.seconds(mix.iter().sum())
-        } else {
-            0.0
-        };
-        let seconds = f64::from(u8::from(grows)) * self.up_s
-            + f64::from(u8::from(shrinks)) * self.down_s
-            + lost_s;
-        let value = self.value.at(mix);
-        let waits = if grows && self.pilot_s > 0.0 {
-            self.pilot_s * (value - self.rate_now).max(0.0)
-        } else {
-            0.0
-        };
-        horizon_s * value - self.rate_now * seconds - waits
+    pub fn over_kinds(current: Mix, value: MixTable) -> Self {
+        let max = value.most().iter().sum();
+        Self {
+            current: current.iter().sum(),
+            min: 1,
+            max,
+            value: vec![0.0; max as usize + 1].into(),
+            rate_now: 0.0,
+            up_s: 0.0,
+            pilot_s: 0.0,
+            down_s: 0.0,
+            lost: Lost::default(),
+            far: Far::default(),
+            kinds: Some(OnKinds { current, value }),
+        }
     }
 }
 
 impl MixProblem {
+    /// The problem of some of the trainers, by their places, on other nodes.
+    #[must_use]
+    pub fn part(&self, trainers: &[u32], nodes: Mix) -> Self {
+        let items = trainers.iter();
+        let items = items.filter_map(|&j| self.trainers.get(j as usize).cloned());
+        Self {
+            nodes,
+            trainers: items.collect(),
+            ..*self
+        }
+    }
+
     /// The mixes with their objective, objective units.
     #[must_use]
     pub fn sizes(&self, mixes: Vec<Mix>) -> MixSizes {
         let gains = self.trainers.iter().zip(&mixes);
         let objective = gains
-            .map(|(item, &mix)| item.gain(self.horizon_s, mix))
+            .map(|(item, &mix)| item.gain_of(self.horizon_s, mix))
             .sum();
         MixSizes { mixes, objective }
     }
@@ -306,6 +316,6 @@ impl MixProblem {
                 .trainers
                 .iter()
                 .zip(mixes)
-                .all(|(item, &mix)| item.is_mix(mix))
+                .all(|(item, &mix)| item.value_of(mix).is_finite())
     }
 }

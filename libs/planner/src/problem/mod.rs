@@ -7,11 +7,13 @@ pub mod kind;
 mod mixes;
 pub mod objective;
 pub(crate) mod ordinal;
+mod shape;
 mod situation;
 mod switches;
 
 pub use allocation::{Far, Item, Lost, Problem, Sizes};
-pub use mixes::{Mix, MixItem, MixProblem, MixSizes, MixTable, Mixes, NO_NODES, mixes_of, pair};
-pub(crate) use mixes::{count, with_count};
+pub use mixes::{Mix, MixProblem, MixSizes, MixTable, NO_NODES, OnKinds, mixes_of, pair};
+pub(crate) use mixes::{count, less, sum, with_count};
+pub use shape::Shape;
 pub use situation::{Candidate, History, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

@@ -114,15 +114,6 @@ pub enum ObjectiveError {
         /// The trainer.
         trainer: TrainerId,
     },
-    /// An expression values node counts, and the trainer has kinds of nodes.
-    #[error(
-        "objective of trainer {trainer} is an expression over node counts, which a trainer with \
-         kinds does not have: choose a named objective, such as scaling-efficiency"
-    )]
-    Kinds {
-        /// The trainer.
-        trainer: TrainerId,
-    },
     /// A file of expressions cannot be read.
     #[error("line {line}: {what}")]
     Line {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lacuna_model::{Doubt, Pool};
 
 use super::allocation::Item;
-use super::mixes::Mixes;
+use super::mixes::{Mix, mixes_of};
 use super::switches::Switches;
 
 /// One usable hole of the pool.
@@ -34,14 +34,29 @@ pub struct Candidate {
 impl Candidate {
     /// The trainer in an allocation problem over sizes.
     pub(crate) fn sized(&self) -> Item {
-        if self.item.current >= self.item.min {
+        if self.item.runs() {
             return self.item.clone();
         }
         // The cost of a start has the wait for its pilots.
-        Item {
+        let mut item = Item {
             value: self.starting.clone(),
             pilot_s: 0.0,
             ..self.item.clone()
+        };
+        if let Some(kinds) = &mut item.kinds {
+            let at_least = |list: &[f64]| list.get(item.min as usize).copied().unwrap_or(0.0);
+            let part = at_least(&self.starting) / at_least(&self.item.value);
+            kinds.value = kinds.value.times(if part.is_finite() { part } else { 1.0 });
+        }
+        item
+    }
+
+    /// The candidate on other nodes.
+    #[must_use]
+    pub fn holding(self, mix: Mix, tier: usize) -> Self {
+        Self {
+            item: self.item.on(mix, tier),
+            ..self
         }
     }
 }
@@ -89,8 +104,9 @@ pub struct Situation<'a> {
     pub slots: &'a [Slot],
     /// Where the slots are.
     pub switches: &'a Switches,
-    /// The kinds of the slots, if they are of several kinds.
-    pub mixes: Option<&'a Mixes>,
+    /// The kind of each slot, from 0 on and below [`lacuna_model::MOST_KINDS`]; empty where all are
+    /// of one kind.
+    pub kinds: &'a [u8],
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,
     /// Largest change of one trainer in one decision over sizes; see
@@ -110,6 +126,25 @@ impl<'a> Situation<'a> {
     pub(crate) fn apart(&self) -> Option<&'a Switches> {
         let costs = || self.candidates.iter().any(|c| !c.item.far.is_free());
         (!self.switches.is_flat() && costs()).then_some(self.switches)
+    }
+
+    /// The kind of a slot.
+    pub(crate) fn kind(&self, slot: usize) -> u8 {
+        self.kinds.get(slot).copied().unwrap_or_default()
+    }
+
+    /// The slots of each kind.
+    pub(crate) fn nodes(&self) -> Mix {
+        let all = (0..self.slots.len()).map(|slot| (Some(0), self.kind(slot)));
+        mixes_of(1, all).first().copied().unwrap_or_default()
+    }
+
+    /// The nodes of each candidate by owners of the slots.
+    pub(crate) fn mixes(&self, owners: impl IntoIterator<Item = Option<u32>>) -> Vec<Mix> {
+        let owned = (0..)
+            .zip(owners)
+            .map(|(slot, owner)| (owner, self.kind(slot)));
+        mixes_of(self.candidates.len(), owned)
     }
 
     /// The slots that each candidate holds.

@@ -54,6 +54,7 @@ mod tests {
                 up_s: 0.0,
                 pilot_s: 0.0,
                 far: crate::Far::default(),
+                kinds: None,
                 down_s: 0.0,
                 lost: crate::Lost::default(),
             })

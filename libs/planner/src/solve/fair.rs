@@ -30,6 +30,8 @@
 //! **Complexity.** `O((J + U) N)` steps for a decision on J trainers of U owners. A single owner
 //! needs no shares.
 
+pub(crate) mod kinds;
+
 use crate::Item;
 
 /// Rounds of a decision. Nodes idle after the last one stay so until the next decision.

@@ -25,7 +25,7 @@ use lacuna_model::{MOST_KINDS, Outcome, Solve};
 
 use crate::milp::MilpOptions;
 use crate::problem::{
-    Mix, MixItem, MixProblem, MixSizes, MixTable, NO_NODES, count, pair, with_count,
+    Item, Mix, MixProblem, MixSizes, MixTable, NO_NODES, count, pair, with_count,
 };
 
 /// Most steps of the dynamic program, each an option of a state. About half a second.
@@ -89,7 +89,7 @@ pub fn solve_within(problem: &MixProblem, options: &MilpOptions, steps: u64) -> 
 /// Options of each trainer, and the bonus of its present mix, by a large value of each.
 fn options_of(problem: &MixProblem, large: fn(&MixTable) -> f64) -> (Vec<Vec<Choice>>, f64) {
     let scale = problem.trainers.iter().map(|item| {
-        let value = large(&item.value);
+        let value = item.kinds.as_ref().map_or(0.0, |kinds| large(&kinds.value));
         (problem.horizon_s * value).max(item.rate_now * (item.up_s + item.down_s))
     });
     let bonus = KEEP_BONUS * scale.fold(f64::MIN_POSITIVE, f64::max);
@@ -170,13 +170,14 @@ fn first_answer(lists: &[Vec<Choice>], nodes: Mix, prices: Prices) -> (Vec<Choic
 }
 
 /// The options of a trainer that none of the same two kinds dominates, no nodes first.
-fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
+fn choices(item: &Item, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
     let mut list = Vec::new();
     // The best gain with at most so much of each kind, of the row before and of this one.
     let mut page = None;
     let mut row: Vec<f64> = Vec::new();
     let mut before = f64::NEG_INFINITY;
-    for cell in item.value.cells(problem.nodes) {
+    let table = item.kinds.iter();
+    for cell in table.flat_map(|kinds| kinds.value.cells(problem.nodes)) {
         let (mix, [_, b]) = (cell.mix(), cell.at());
         if page != Some(cell.page()) {
             (page, row) = (Some(cell.page()), Vec::new());
@@ -191,8 +192,8 @@ fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
         let Some(best) = row.get_mut(at) else {
             continue;
         };
-        let keep = if mix == item.current { bonus } else { 0.0 };
-        let gain = item.gain(problem.horizon_s, mix) + keep;
+        let keep = if mix == item.present() { bonus } else { 0.0 };
+        let gain = item.gain_of(problem.horizon_s, mix) + keep;
         let other = best.max(before);
         if gain > other && !cell.is_again() {
             list.push(Choice { mix, gain });
@@ -201,7 +202,7 @@ fn choices(item: &MixItem, problem: &MixProblem, bonus: f64) -> Vec<Choice> {
         *best = before;
     }
     if list.is_empty() {
-        let gain = item.gain(problem.horizon_s, NO_NODES);
+        let gain = item.gain_of(problem.horizon_s, NO_NODES);
         list.push(Choice {
             mix: NO_NODES,
             gain,

@@ -21,6 +21,7 @@ pub(crate) fn candidate(max: u32, current: u32, tier: usize, far: Far) -> Candid
         down_s: 5.0,
         lost: lacuna_planner::Lost::default(),
         far,
+        kinds: None,
     };
     Candidate {
         starting: item.value.clone(),
@@ -49,7 +50,7 @@ fn decide(
         candidates,
         slots: &slots,
         switches,
-        mixes: None,
+        kinds: &[],
         users: None,
         max_change: None,
         pool_forecast: None,

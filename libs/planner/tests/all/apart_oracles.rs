@@ -4,7 +4,8 @@
 use lacuna_model::{NodeChoice, Policy, Pool};
 use lacuna_planner::check::{check_decision, value};
 use lacuna_planner::{
-    Candidate, Decider, Decision, Item, PoolForecast, Settings, Situation, Slot, Switches, Users,
+    Candidate, Decider, Decision, Item, PoolForecast, Settings, Shape, Situation, Slot, Switches,
+    Users, pair,
 };
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -50,6 +51,7 @@ impl Small {
                 down_s: rng.random_range(0.0..10.0),
                 lost: lacuna_planner::Lost::default(),
                 far: far(&mut rng, max),
+                kinds: None,
             };
             Candidate {
                 starting: item.value.clone(),
@@ -92,7 +94,7 @@ impl Small {
             candidates: &self.candidates,
             slots: &self.slots,
             switches: &self.switches,
-            mixes: None,
+            kinds: &[],
             users,
             max_change: None,
             pool_forecast: settings.policy.forecasts().then_some(pool_forecast),
@@ -115,7 +117,8 @@ impl Small {
         of.map(|((j, candidate), (tier, crowd))| {
             let nodes = owners.iter().filter(|owner| **owner == Some(j)).count() as u32;
             let item = &candidate.item;
-            horizon_s * item.value_among(nodes, tier, crowd) - item.change_cost(nodes)
+            let mix = pair(nodes, 0);
+            horizon_s * item.rate_on(&Shape { mix, tier, crowd }) - item.change_cost(nodes)
         })
         .sum()
     }

@@ -200,6 +200,7 @@ fn item(rng: &mut ChaCha8Rng, most: u32) -> Item {
         up_s,
         pilot_s: waits(up_s),
         far: Far::default(),
+        kinds: None,
         down_s: rng.random_range(0.0..150.0),
         lost: lacuna_planner::Lost::default(),
     }

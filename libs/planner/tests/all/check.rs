@@ -198,7 +198,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         candidates: &candidates,
         slots: &slots,
         switches: &Switches::default(),
-        mixes: None,
+        kinds: &[],
         users: None,
         max_change: None,
         pool_forecast: None,
@@ -281,7 +281,7 @@ fn i18_a_value_without_the_trainers_that_share_an_uplink() {
         candidates: &candidates,
         slots: &slots,
         switches,
-        mixes: None,
+        kinds: &[],
         users: None,
         max_change: None,
         pool_forecast: Some(PoolForecast {

@@ -137,6 +137,7 @@ fn small(seed: u64) -> Instance {
             up_s: rng.random_range(0.0..20.0),
             pilot_s: if seed.is_multiple_of(2) { 15.0 } else { 0.0 },
             far: Far::default(),
+            kinds: None,
             down_s: rng.random_range(0.0..30.0),
             lost: lacuna_planner::Lost::default(),
         });

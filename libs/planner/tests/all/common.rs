@@ -43,6 +43,7 @@ pub(crate) fn item(most: u32) -> impl Strategy<Value = Item> {
                         // Half of the trainers wait for pilots of their owner.
                         pilot_s: (up_s - 10.0).max(0.0),
                         far: Far::default(),
+                        kinds: None,
                         down_s: down_s * scale,
                         // Half of them throw work away by a change, and half by a stop.
                         lost: Lost {
@@ -122,6 +123,7 @@ pub(crate) fn hpo(value: &Arc<[f64]>, current: u32) -> Item {
         up_s: 18.0,
         pilot_s: 0.0,
         far: Far::default(),
+        kinds: None,
         down_s: 12.0,
         lost: Lost::default(),
     }

@@ -22,6 +22,7 @@ fn item(current: u32, min: u32, max: u32, worth: f64) -> Item {
         up_s: 0.0,
         pilot_s: 0.0,
         far: Far::default(),
+        kinds: None,
         down_s: 0.0,
         lost: lacuna_planner::Lost::default(),
     }
@@ -272,7 +273,7 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         candidates: &candidates,
         slots: &slots,
         switches: &Switches::default(),
-        mixes: None,
+        kinds: &[],
         users: users.as_ref(),
         max_change: None,
         pool_forecast: None,

@@ -225,7 +225,7 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
             candidates: &candidates,
             slots: &slots,
             switches: &Switches::default(),
-            mixes: None,
+            kinds: &[],
             users: None,
             max_change: None,
             pool_forecast: Some(PoolForecast {

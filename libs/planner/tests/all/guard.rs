@@ -125,7 +125,7 @@ impl Machine {
             candidates: &candidates,
             slots: &slots,
             switches: &Switches::default(),
-            mixes: None,
+            kinds: &[],
             users: None,
             max_change: None,
             pool_forecast: Some(PoolForecast {

@@ -19,6 +19,7 @@ fn waiting(up_s: f64) -> Item {
         up_s,
         pilot_s: 0.0,
         far: Far::default(),
+        kinds: None,
         down_s: 100.0,
         lost: lacuna_planner::Lost::default(),
     }

@@ -167,6 +167,7 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
                     up_s: 20.0,
                     pilot_s: 0.0,
                     far: Far::default(),
+                    kinds: None,
                     down_s: 10.0,
                     lost: lacuna_planner::Lost::default(),
                 }

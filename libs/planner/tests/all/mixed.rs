@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use lacuna_model::Outcome;
 use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::mixed::{self, reference};
-use lacuna_planner::{Lost, Mix, MixItem, MixProblem, MixTable, NO_NODES, pair};
+use lacuna_planner::{Item, Lost, Mix, MixProblem, MixTable, NO_NODES, pair};
 
 /// A trainer with at most `most` nodes of each kind. Some mixes are impossible, some of no value.
-fn item(most: u32) -> impl Strategy<Value = MixItem> {
+fn item(most: u32) -> impl Strategy<Value = Item> {
     let cells = ((most + 1) * (most + 1)) as usize;
     let values = prop::collection::vec(prop::option::weighted(0.8, 0_u32..30), cells);
     let costs = (0.0..3.0_f64, 0.0..2.0_f64, 0.0..2.0_f64);
@@ -23,8 +23,7 @@ fn item(most: u32) -> impl Strategy<Value = MixItem> {
         } else {
             NO_NODES
         };
-        MixItem {
-            current,
+        Item {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
@@ -32,8 +31,7 @@ fn item(most: u32) -> impl Strategy<Value = MixItem> {
                 change_s: (costs.1 - 1.0).max(0.0),
                 stop_s: (costs.2 - 1.0).max(0.0),
             },
-            pilot_s: 0.0,
-            value,
+            ..Item::over_kinds(current, value)
         }
     })
 }
@@ -48,7 +46,7 @@ fn problem(trainers: usize, most: u32, nodes: u32) -> impl Strategy<Value = MixP
 }
 
 /// A trainer with at most `most` nodes of each of three kinds, two of them at a time.
-fn item_of_three(most: u32) -> impl Strategy<Value = MixItem> {
+fn item_of_three(most: u32) -> impl Strategy<Value = Item> {
     let cells = ((most + 1) * (most + 1) * (most + 1)) as usize;
     let values = prop::collection::vec(prop::option::weighted(0.7, 0_u32..30), cells);
     let current = (0..=most, 0..3_usize);
@@ -63,8 +61,7 @@ fn item_of_three(most: u32) -> impl Strategy<Value = MixItem> {
         if !value.at(current).is_finite() {
             current = NO_NODES;
         }
-        MixItem {
-            current,
+        Item {
             rate_now: costs.0,
             up_s: costs.1,
             down_s: costs.2,
@@ -73,7 +70,7 @@ fn item_of_three(most: u32) -> impl Strategy<Value = MixItem> {
                 stop_s: (costs.2 - 1.0).max(0.0),
             },
             pilot_s: costs.3,
-            value,
+            ..Item::over_kinds(current, value)
         }
     })
 }
@@ -115,33 +112,24 @@ fn a_table_has_each_mix_of_two_kinds_once_and_none_of_three() {
             cells += usize::from(expected.is_some());
         }
     }
-    let item = MixItem {
-        current: NO_NODES,
-        value: table,
-        rate_now: 0.0,
-        up_s: 0.0,
-        down_s: 0.0,
-        lost: Lost::default(),
-        pilot_s: 0.0,
-    };
+    let item = Item::over_kinds(NO_NODES, table);
     assert_eq!(reference::mixes(&item, [9, 9, 9, 9]).count(), cells);
     assert_eq!(reference::mixes(&item, [0, 0, 3, 1]).count(), 1 + 3 + 1 + 3);
 }
 
 #[test]
 fn what_waits_for_pilots_counts_against_growth_over_kinds_too() {
-    let item = MixItem {
-        current: pair(1, 0),
-        value: MixTable::new(pair(2, 2), |[a, b, ..]| Some(f64::from(a + 3 * b))),
+    let value = MixTable::new(pair(2, 2), |[a, b, ..]| Some(f64::from(a + 3 * b)));
+    let item = Item {
         rate_now: 1.0,
         up_s: 2.0,
         down_s: 4.0,
-        lost: Lost::default(),
         pilot_s: 10.0,
+        ..Item::over_kinds(pair(1, 0), value)
     };
     // One more node of each kind: 5 samples/s, of which 4 wait for 10 s.
-    assert_eq!(item.gain(100.0, pair(2, 1)), 500.0 - 2.0 - 40.0);
-    assert_eq!(item.gain(100.0, NO_NODES), -4.0);
+    assert_eq!(item.gain_of(100.0, pair(2, 1)), 500.0 - 2.0 - 40.0);
+    assert_eq!(item.gain_of(100.0, NO_NODES), -4.0);
 }
 
 /// Asserts that neither brute force nor the plain program finds a better answer.
@@ -182,8 +170,7 @@ proptest! {
         let (found, _) = solve(&problem);
         let mut again = problem.clone();
         for (item, mix) in again.trainers.iter_mut().zip(&found.mixes) {
-            item.current = *mix;
-            item.rate_now = item.value.at(*mix);
+            *item = item.clone().on(*mix, 0);
         }
         let (second, _) = solve(&again);
         let kept = again.sizes(found.mixes).objective;

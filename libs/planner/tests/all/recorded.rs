@@ -74,6 +74,7 @@ fn all_solvers_agree_on_the_recorded_networks() {
                         up_s: row.rescale_up_s,
                         pilot_s: 0.0,
                         far: Far::default(),
+                        kinds: None,
                         down_s: row.rescale_down_s,
                         lost: lacuna_planner::Lost::default(),
                     }

@@ -239,7 +239,7 @@ mod tests {
             candidates: &[],
             slots: &slots,
             switches: &Switches::default(),
-            mixes: None,
+            kinds: &[],
             users: None,
             max_change: None,
             pool_forecast: None,

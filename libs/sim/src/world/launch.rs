@@ -8,6 +8,7 @@
 //!
 //! Who starts again goes on from its last checkpoint. The rest of its samples are taken back.
 
+use lacuna_planner::Shape;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
 use super::launcher::Launcher;
@@ -110,7 +111,7 @@ impl World<'_> {
         for ((member, &size), (tier, crowd)) in self.active.iter_mut().zip(&sizes).zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
             let (from, before) = (member.nodes, member.rate);
-            member.nodes = size;
+            member.remix(Shape::of(size, tier).mix);
             member.set_tier(tier, crowd);
             if size == from {
                 continue;

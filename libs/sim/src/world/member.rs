@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lacuna_model::TrainerSpec;
 use lacuna_planner::kind::{Kind, Values};
-use lacuna_planner::{Mix, NO_NODES};
+use lacuna_planner::{Mix, NO_NODES, Shape};
 use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
@@ -15,8 +15,8 @@ use super::saves::Saves;
 pub(super) struct Member {
     pub(super) kind: Arc<Kind>,
     pub(super) nodes: u32,
-    /// Its nodes of each kind, where nodes are of several kinds.
-    pub(super) mix: Option<Mix>,
+    /// Its nodes of each kind; of the first alone where trainers do not tell kinds apart.
+    pub(super) mix: Mix,
     /// How far apart its nodes are.
     pub(super) tier: usize,
     /// How crowded its uplinks are, 1 if they are not.
@@ -56,49 +56,37 @@ pub(super) fn spec_of(trainers: &[TrainerSpec], life: u32) -> Option<&TrainerSpe
 }
 
 impl Member {
-    pub(super) fn resize(&mut self, nodes: u32) {
-        self.nodes = nodes;
-        self.rate = self.kind.rate_among(nodes, self.tier, self.crowd);
-    }
-
     /// Sets its nodes of each kind.
     pub(super) fn remix(&mut self, mix: Mix) {
+        let (tier, crowd) = (self.tier, self.crowd);
         self.nodes = mix.iter().sum();
-        self.mix = Some(mix);
-        self.rate = self.kind.mix_rate(mix);
+        self.mix = mix;
+        self.rate = self.kind.rate_on(&Shape { mix, tier, crowd });
     }
 
     /// Takes a node of a kind from it.
     pub(super) fn lose(&mut self, kind: u8) {
-        match self.mix {
-            Some(mut mix) => {
-                if let Some(count) = mix.get_mut(usize::from(kind)) {
-                    *count = count.saturating_sub(1);
-                }
-                self.remix(mix);
-            }
-            None => self.resize(self.nodes.saturating_sub(1)),
+        let mut mix = self.mix;
+        if let Some(count) = mix.get_mut(usize::from(kind)) {
+            *count = count.saturating_sub(1);
         }
+        self.remix(mix);
     }
 
     /// Takes all nodes from it.
     pub(super) fn stop(&mut self) {
-        match self.mix {
-            Some(_) => self.remix(NO_NODES),
-            None => self.resize(0),
-        }
+        self.remix(NO_NODES);
     }
 
     /// Whether its nodes are too few to run, or a mix on which it cannot.
     pub(super) fn is_short(&self) -> bool {
-        let unfit = self.mix.is_some() && self.rate <= 0.0;
-        self.nodes > 0 && (self.nodes < self.kind.min() || unfit)
+        self.nodes > 0 && (self.nodes < self.kind.min() || !self.kind.runs_on(self.mix))
     }
 
     /// Sets how far apart its nodes are, and how crowded its uplinks.
     pub(super) fn set_tier(&mut self, tier: usize, crowd: f64) {
         (self.tier, self.crowd) = (tier, crowd);
-        self.resize(self.nodes);
+        self.remix(self.mix);
     }
 
     /// Charges a change of its nodes. Gives the stall debt, samples, and what of it was lost to the

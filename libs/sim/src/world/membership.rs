@@ -25,6 +25,7 @@ impl<'a> World<'a> {
     /// Takes a node out of the pool and from its trainer.
     pub(super) fn lose(&mut self, node: u32) {
         let kind = self.trace.kind(node);
+        let told = self.told(node);
         let owner = self.pool.close(node);
         if let Some(of) = self.tally.of_kind(kind) {
             of.left += 1;
@@ -35,7 +36,7 @@ impl<'a> World<'a> {
         };
         if let Some(member) = self.active.get_mut(owner as usize) {
             member.hit.get_or_insert(member.rate);
-            member.lose(kind);
+            member.lose(told);
         }
     }
 
@@ -195,7 +196,7 @@ impl<'a> World<'a> {
         self.active.push(Member {
             kind: kind.clone(),
             nodes: 0,
-            mix: self.kinds.nodes().map(|_| NO_NODES),
+            mix: NO_NODES,
             tier: 0,
             crowd: 1.0,
             rate: 0.0,

@@ -1,7 +1,7 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, History, Mixes, PoolForecast, Situation, Slot, Users, mixes_of};
+use lacuna_planner::{Decision, History, Mix, PoolForecast, Situation, Users, mixes_of};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -48,12 +48,18 @@ impl World<'_> {
         self.weigh()?;
         self.pool.sort();
         let knows = self.settings.place.is_aware();
+        let told = self.kinds.nodes().is_some();
         let members = self.active.iter();
         self.candidates.clear();
         self.candidates.extend(members.map(|m| {
             let tier = if knows { m.tier } else { 0 };
-            m.kind
-                .candidate(m.nodes, tier, m.was_hit, m.values.as_ref())
+            let own = m.values.as_ref();
+            let candidate = m.kind.candidate(m.nodes, tier, m.was_hit, own);
+            if told {
+                candidate.holding(m.mix, tier)
+            } else {
+                candidate
+            }
         }));
         let sites = self.sites.as_ref().filter(|_| knows);
         let switches = sites.map(|sites| sites.of(self.pool.nodes()));
@@ -61,7 +67,8 @@ impl World<'_> {
         let limits = self.settings.forecast.joint;
         let switches = switches.carrying(limits.crossing).sharing(limits.uplink);
         let users = (self.settings.objective == Objective::Fair).then(|| self.users());
-        let mixes = self.mixes();
+        let slots = self.pool.nodes().iter().filter(|_| told);
+        let kinds: Vec<u8> = slots.map(|node| self.trace.kind(*node)).collect();
         let now_s = self.tally.now_s;
         let seen = self
             .observer
@@ -84,7 +91,7 @@ impl World<'_> {
             candidates: &self.candidates,
             slots: self.pool.slots(),
             switches: &switches,
-            mixes: mixes.as_ref(),
+            kinds: &kinds,
             users: users.as_ref(),
             max_change: match (self.settings.quirks, self.settings.policy) {
                 // The limit is the published program's; its equal-share baseline has none.
@@ -113,71 +120,32 @@ impl World<'_> {
             nodes: self.pool.nodes(),
         };
         let decision = decisions.decide(&event, &situation)?;
-        let stays =
-            |(slot, owner): (&Slot, &Option<u32>)| slot.owner.filter(|j| Some(*j) == *owner);
-        let slots = self.pool.slots().iter();
-        let kept: Option<Vec<Option<u32>>> =
-            (mixes.is_some()).then(|| slots.zip(&decision.owners).map(stays).collect());
+        let kept = self.kept(&decision.owners);
         self.pool.assign(&decision.owners);
-        match mixes.as_ref().zip(kept) {
-            Some((mixes, kept)) => self.charge_mixes(&mixes.of, &kept),
-            None => self.charge_changes(&decision),
-        }
+        self.charge_changes(&decision, kept.as_deref());
         Ok(())
     }
 
-    /// The kinds of the slots and what mixes are worth, if nodes are of several kinds.
-    fn mixes(&self) -> Option<Mixes> {
+    /// The kind of a node; the first where trainers do not tell kinds apart.
+    pub(super) fn told(&self, node: u32) -> u8 {
+        let told = self.kinds.nodes().is_some();
+        if told { self.trace.kind(node) } else { 0 }
+    }
+
+    /// The nodes of each kind that trainers keep under a decision, where trainers tell kinds apart.
+    fn kept(&self, owners: &[Option<u32>]) -> Option<Vec<Mix>> {
         self.kinds.nodes()?;
-        let item = |m: &Member| m.kind.mix_item(m.mix?, m.values.as_ref());
-        let nodes = self.pool.nodes().iter();
-        Some(Mixes {
-            of: nodes.map(|node| self.trace.kind(*node)).collect(),
-            items: self.active.iter().filter_map(item).collect(),
-        })
+        let slots = self.pool.slots().iter().zip(owners);
+        let stays = slots.map(|(slot, owner)| slot.owner.filter(|j| Some(*j) == *owner));
+        let kinds = self.pool.nodes().iter().map(|node| self.told(*node));
+        Some(mixes_of(self.active.len(), stays.zip(kinds)))
     }
 
-    /// Gives trainers their new mixes and charges the changes as control carries them out: nodes are
-    /// given up first, and taken then. What is left meanwhile may be too few to train on, so what
-    /// follows is a start. `of` has the kind of each slot, `kept` its owner if that stays the same.
-    fn charge_mixes(&mut self, of: &[u8], kept: &[Option<u32>]) {
-        let trainers = self.active.len();
-        let kinds = || of.iter().copied();
-        let slots = self.pool.slots().iter().map(|slot| slot.owner);
-        let mixes = mixes_of(trainers, slots.zip(kinds()));
-        let kept = mixes_of(trainers, kept.iter().copied().zip(kinds()));
-        for (member, (mix, kept)) in self.active.iter_mut().zip(mixes.into_iter().zip(kept)) {
-            let was_hit = std::mem::take(&mut member.was_hit);
-            let before = member.mix.unwrap_or_default();
-            for (goes_on, change) in [
-                (kept != before, Change::Shrunk),
-                (mix != kept, Change::Grown),
-            ] {
-                if !goes_on {
-                    continue;
-                }
-                let (had, rate) = (member.nodes, member.rate);
-                member.remix(if change == Change::Shrunk { kept } else { mix });
-                if member.is_short() {
-                    member.stop();
-                }
-                let rates = Rates {
-                    before: rate,
-                    after: member.rate,
-                };
-                let (cost, waits) = member.charge(change, rates);
-                self.tally.pilot_wait += waits;
-                self.tally.rescale_cost += cost;
-                self.days.charge(self.tally.now_s, cost, 0.0);
-                self.tally.rescales += u64::from(had > 0);
-                self.tally.rescales_at_hits += u64::from(had > 0 && was_hit);
-            }
-        }
-    }
-
-    /// Gives trainers their new sizes and charges the changes. A hit trainer that the decision
-    /// restarts on other nodes is not charged again.
-    fn charge_changes(&mut self, decision: &Decision) {
+    /// Gives trainers their new nodes and charges the changes as control carries them out. Where kinds
+    /// are told apart, nodes are given up first, and taken then. What is left meanwhile may be too few
+    /// to train on, so what follows is a start. A hit trainer that the decision restarts on other nodes
+    /// is not charged again.
+    fn charge_changes(&mut self, decision: &Decision, kept: Option<&[Mix]>) {
         let repooled = decision
             .evaluation
             .as_ref()
@@ -187,26 +155,43 @@ impl World<'_> {
         let tiers = sites.map(|sites| sites.tiers(nodes, slots, self.active.len()));
         let tiers = tiers.into_iter().flatten();
         let tiers = tiers.chain(std::iter::repeat((0, 1.0)));
-        let members = (0_u32..).zip(&mut self.active).zip(&decision.sizes.counts);
-        for (((j, member), &nodes), (tier, crowd)) in members.zip(tiers) {
+        let owned = nodes.iter().zip(slots);
+        let owned = owned.map(|(node, slot)| (slot.owner, self.told(*node)));
+        let mixes = mixes_of(self.active.len(), owned);
+        let members = (0_u32..).zip(&mut self.active).zip(mixes);
+        for (((j, member), mix), (tier, crowd)) in members.zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
-            if nodes == member.nodes {
-                member.set_tier(tier, crowd);
-                continue;
-            }
-            let restarts = was_hit && repooled.contains(&j);
-            let change = Change::planned(member.nodes, nodes, restarts);
-            let rates = Rates {
-                before: member.rate,
-                after: member.kind.rate_among(nodes, tier, crowd),
+            let kept = kept.and_then(|kept| kept.get(j as usize)).copied();
+            let goes = |from: Mix, to: Mix, change| (from != to).then_some((to, change));
+            let steps = match kept {
+                _ if was_hit && repooled.contains(&j) => {
+                    [goes(member.mix, mix, Change::Repooled), None]
+                }
+                Some(kept) => [
+                    goes(member.mix, kept, Change::Shrunk),
+                    goes(kept, mix, Change::Grown),
+                ],
+                None if mix > member.mix => [goes(member.mix, mix, Change::Grown), None],
+                None => [goes(member.mix, mix, Change::Shrunk), None],
             };
-            let (cost, waits) = member.charge(change, rates);
-            self.tally.pilot_wait += waits;
-            self.tally.rescale_cost += cost;
-            self.days.charge(self.tally.now_s, cost, 0.0);
-            self.tally.rescales += u64::from(member.nodes > 0);
-            self.tally.rescales_at_hits += u64::from(member.nodes > 0 && was_hit);
-            member.nodes = nodes;
+            for (mix, change) in steps.into_iter().flatten() {
+                let (had, before) = (member.nodes, member.rate);
+                member.remix(mix);
+                if kept.is_some() && member.is_short() {
+                    member.stop();
+                }
+                member.set_tier(tier, crowd);
+                let rates = Rates {
+                    before,
+                    after: member.rate,
+                };
+                let (cost, waits) = member.charge(change, rates);
+                self.tally.pilot_wait += waits;
+                self.tally.rescale_cost += cost;
+                self.days.charge(self.tally.now_s, cost, 0.0);
+                self.tally.rescales += u64::from(had > 0);
+                self.tally.rescales_at_hits += u64::from(had > 0 && was_hit);
+            }
             member.set_tier(tier, crowd);
         }
     }

@@ -72,8 +72,7 @@ impl<'a> World<'a> {
         remembers: bool,
         fits: Fits,
     ) -> Result<Self, SimError> {
-        // Several kinds of nodes are decided by counts.
-        let forecasts = settings.policy.forecasts() && kinds.nodes().is_none();
+        let forecasts = settings.policy.forecasts();
         let observer = forecasts.then(|| Observer::new(trace, settings, fits));
         let observer = observer.transpose()?;
         Ok(Self {
@@ -282,6 +281,7 @@ impl<'a> World<'a> {
         let pool = f64::from(self.pool.len());
         let endless = self.settings.endless;
         let serves = self.settings.objective == Objective::LeastAttained;
+        let by_kind = self.kinds.nodes().is_some();
         let mut interval = Interval::default();
         let mut last_end = None::<f64>;
         let mut held = 0.0;
@@ -319,7 +319,7 @@ impl<'a> World<'a> {
                 .tally
                 .of_kinds
                 .iter_mut()
-                .zip(member.mix.iter().flatten())
+                .zip(member.mix.iter().filter(|_| by_kind))
             {
                 of.used += trained * f64::from(*nodes);
             }

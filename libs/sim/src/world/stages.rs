@@ -26,10 +26,7 @@ impl World<'_> {
                 member.kind = kind.clone();
                 member.stage += 1;
                 member.values = None;
-                match member.mix {
-                    Some(mix) => member.remix(mix),
-                    None => member.resize(member.nodes),
-                }
+                member.remix(member.mix);
             }
         }
     }

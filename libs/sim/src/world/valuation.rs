@@ -7,7 +7,7 @@ use std::time::Duration;
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::check::value;
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::placement::columns::{self, Answer};
+use lacuna_planner::placement::columns;
 use lacuna_planner::placement::forecast::Evaluation;
 use lacuna_planner::placement::{Assignment, Request, Settings};
 use lacuna_planner::{Decider, Decision};
@@ -52,7 +52,10 @@ impl Valuation {
     /// bound as the dynamic program. Shares of owners are compared one by one.
     fn compare_sizes(&mut self, decider: &Decider, decided: &Decision) {
         if let Some(problem) = decider.mixed() {
-            return self.compare_mixes(problem, decided);
+            if decided.shares.is_empty() {
+                self.compare_mixes(problem, decided);
+            }
+            return;
         }
         let (problem, sizes) = (decider.problem(), &decided.sizes);
         let followed = decided.followed.as_ref();
@@ -115,22 +118,27 @@ impl Valuation {
         };
         let settings = &evaluation.settings;
         for (request, plan) in evaluation.decided() {
+            if request.scenarios.tells_kinds() {
+                // Columns do not tell kinds apart, so the plan is compared with no change alone.
+                self.compare_plans((&request, settings), plan, (plan, f64::INFINITY));
+                continue;
+            }
             let plans = [plan.owners.as_slice()];
             let (better, answer) =
                 columns::decide(&request, settings, plan.shadow_price, &plans, &options);
             self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-            self.compare_plans((&request, settings), plan, (&better, &answer));
+            self.compare_plans((&request, settings), plan, (&better, answer.bound));
         }
     }
 
     /// Fails a plan if its value is not the stated one, if no change has a higher value, or if it
-    /// falls short of `better` by more than [`Verified::SHORT_OF_ONE`]. `answer` is that of the
-    /// solver that improved the plan to `better`.
+    /// falls short of `better` by more than [`Verified::SHORT_OF_ONE`]. `bound` is that of the solver
+    /// that improved the plan to `better`.
     fn compare_plans(
         &mut self,
         (request, settings): (&Request<'_>, &Settings),
         plan: &Assignment,
-        (better, answer): (&Assignment, &Answer),
+        (better, bound): (&Assignment, f64),
     ) {
         let price = |_| plan.shadow_price;
         let value = |owners: &[Option<u32>]| value(request, settings, price, owners);
@@ -140,7 +148,7 @@ impl Valuation {
         let is_right = (own - plan.value).abs() <= AGREEMENT * scale;
         let is_better = own >= value(&unchanged(request)) - AGREEMENT * scale;
         let is_close = shortfall <= Verified::SHORT_OF_ONE * scale;
-        let gap = (answer.bound - own).max(0.0) / scale;
+        let gap = (bound - own).max(0.0) / scale;
         let verified = &mut self.verified;
         if gap.is_finite() {
             let place = self.gaps.partition_point(|&other| other <= gap);
@@ -221,7 +229,7 @@ mod tests {
             let (better, answer) =
                 columns::decide(&request, &settings, plan.shadow_price, &plans, &options);
             let asked = (&request, &settings);
-            valuation.compare_plans(asked, &plan, (&better, &answer));
+            valuation.compare_plans(asked, &plan, (&better, answer.bound));
         }
         valuation.verified
     }

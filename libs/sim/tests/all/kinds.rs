@@ -8,7 +8,7 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_sim::{
-    Annotated, History, HoleTrace, Hooks, Objective, PoolTrace, Replayed, Settings, SimError,
+    Annotated, History, HoleTrace, Hooks, PoolTrace, Replayed, Settings, SimError,
     replay,
 };
 use proptest::prelude::*;
@@ -208,24 +208,45 @@ fn bad_kinds_are_refused_with_a_remedy() {
         "{error}"
     );
     assert!(error.contains("cpu, gpu"), "{error}");
-    let gpu = || by_kind(0, rates(&[("gpu", 1.0, 1)], &[]), 1);
-    let refused = |settings: Settings, trainers: &[TrainerSpec]| {
-        text(run(&two, trainers, &settings).unwrap_err())
+}
+
+#[test]
+fn every_policy_and_objective_plans_kinds_for_several_owners() {
+    let holes: Vec<HoleRecord> = (0..6_i64).map(|n| hole(n as u32, n * 5, 400 + n)).collect();
+    let plain = trace(&holes);
+    let names = kinds(&["cpu", "gpu", "cpu", "gpu", "cpu", "cpu"]);
+    let two = Annotated::new(&plain).with_kinds(&names).unwrap();
+    let owned = |n, owner: &str| TrainerSpec {
+        owner: Some(owner.to_owned()),
+        ..by_kind(
+            n,
+            rates(&[("cpu", 10.0, 3), ("gpu", 30.0, 2)], &[(1, 1, 42.0)]),
+            3,
+        )
     };
-    let milp = Settings {
-        policy: Policy::Milp,
-        ..Settings::default()
-    };
-    assert!(refused(milp, &[gpu()]).contains("auto or dp"));
-    let mut other = by_kind(1, rates(&[("gpu", 1.0, 1)], &[]), 1);
-    other.owner = Some("ann".to_owned());
-    // Owners share the nodes.
-    run(&two, &[gpu(), other], &Settings::default()).unwrap();
-    let expression = Settings {
-        objective: "speedup^0.9".parse::<Objective>().unwrap(),
-        ..Settings::default()
-    };
-    assert!(refused(expression, &[gpu()]).contains("choose a named objective"));
+    let trainers = [
+        owned(0, "ann"),
+        owned(1, "ann"),
+        owned(2, "bob"),
+        trainer(3, 3, 1e12),
+    ];
+    for policy in Policy::ALL {
+        for objective in ["fair", "as-given", "goodput", "speedup^0.9"] {
+            let settings = Settings {
+                policy,
+                objective: objective.parse().unwrap(),
+                ..Settings::default()
+            };
+            let done = run(&two, &trainers, &settings).unwrap();
+            let history = done.history.unwrap();
+            let trained = history
+                .lives
+                .iter()
+                .filter(|life| life.samples > 0.0)
+                .count();
+            assert!(trained > 1, "{policy:?} {objective}");
+        }
+    }
 }
 
 proptest! {

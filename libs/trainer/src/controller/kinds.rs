@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, Policy, TrainerId, TrainerSpec};
+use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, TrainerId, TrainerSpec};
 
 use crate::Now;
 use crate::account::Change;
@@ -103,21 +103,10 @@ impl Controller {
                 list(&names)
             ));
         }
-        if !spec.distance.is_free() {
-            let text = "distance, which plans over kinds do not know: leave one of the two out";
-            return Some(text.to_owned());
-        }
         if spec.is_profiled() {
             let text = "profile, and measured rates do not tell kinds apart: give the rates of each \
                         kind, and write profile = false";
             return Some(text.to_owned());
-        }
-        let policy = self.config.policy;
-        if names.len() > 1 && !matches!(policy, Policy::Auto | Policy::Dp) {
-            return Some(format!(
-                "planner.policy is {}, which plans nodes of one kind: write auto or dp",
-                policy.name()
-            ));
         }
         None
     }

@@ -197,21 +197,18 @@ fn a_submission_that_cannot_be_planned_is_refused_with_a_remedy() {
         "{error}"
     );
     let error = refused(gpu(), &|spec| {
-        spec.distance = lacuna_model::Distance::Shares(vec![0.5]);
-    });
-    assert!(error.contains("distance"), "{error}");
-    let error = refused(gpu(), &|spec| {
         spec.throughput = ScalingCurve::linear(55.0, 6).unwrap();
     });
     assert!(error.contains("contradict the scaling curve"), "{error}");
-    // What the planner cannot do over kinds.
+    // Distance counts beside kinds, and every policy plans them.
     let mut config = config();
     config.policy = Policy::Forecast;
     let mut w = World::new(1, 12, config);
     w.snapshot();
     w.input(Input::Kinds(kinds("gpu")));
-    let error = submit(&mut w, vec![by_kind("a")]).unwrap_err();
-    assert!(error.contains("planner.policy is forecast"), "{error}");
+    let mut far = by_kind("a");
+    far.distance = lacuna_model::Distance::Shares(vec![0.5]);
+    submit(&mut w, vec![far]).unwrap();
 }
 
 #[test]

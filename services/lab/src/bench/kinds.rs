@@ -10,9 +10,7 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, quantile};
 use lacuna_model::Outcome;
 use lacuna_planner::milp::MilpOptions;
-use lacuna_planner::{
-    Far, Item, Mix, MixItem, MixProblem, MixTable, NO_NODES, Problem, dp, mixed, pair,
-};
+use lacuna_planner::{Far, Item, Mix, MixProblem, MixTable, NO_NODES, Problem, dp, mixed, pair};
 use lacuna_runtime::clock::Stopwatch;
 
 use crate::table::{Cell, Column, Table};
@@ -76,10 +74,11 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
         let watch = Stopwatch::start();
         let _ = dp::Solver::new().solve(&plain);
         one.push(watch.seconds());
-        let [a, b, ..] = problem
+        let kinds = problem
             .trainers
             .first()
-            .map_or(NO_NODES, |item| item.value.most());
+            .and_then(|item| item.kinds.as_ref());
+        let [a, b, ..] = kinds.map_or(NO_NODES, |kinds| kinds.value.most());
         options = (a as usize + 1) * (b as usize + 1);
     }
     let instances = two.len();
@@ -131,14 +130,11 @@ fn instance(args: &KindsBenchArgs, seed: u64) -> MixProblem {
             Some(both * (on_cpu + on_gpu))
         });
         let current = held(&mut rng, &mut left, most);
-        items.push(MixItem {
+        items.push(Item {
             rate_now: value.at(current),
-            current,
-            value,
             up_s: rng.random_range(17.0..19.0),
             down_s: rng.random_range(11.0..12.6),
-            lost: lacuna_planner::Lost::default(),
-            pilot_s: 0.0,
+            ..Item::over_kinds(current, value)
         });
     }
     MixProblem {
@@ -164,16 +160,14 @@ fn held(rng: &mut ChaCha8Rng, left: &mut Mix, most: Mix) -> Mix {
 fn of_one_kind(problem: &MixProblem) -> Problem {
     let nodes = problem.nodes.iter().sum();
     let items = problem.trainers.iter().map(|item| {
-        let [most_cpu, most_gpu, ..] = item.value.most();
+        let table = item.kinds.as_ref().map(|kinds| kinds.value.most());
+        let [most_cpu, most_gpu, ..] = table.unwrap_or(NO_NODES);
         let max = most_cpu + most_gpu;
         let value: Arc<[f64]> = (0..=max)
-            .map(|n| {
-                item.value
-                    .at(pair(n.saturating_sub(most_gpu), n.min(most_gpu)))
-            })
+            .map(|n| item.value_of(pair(n.saturating_sub(most_gpu), n.min(most_gpu))))
             .collect();
         let one = Item {
-            current: item.current.iter().sum(),
+            current: item.current,
             min: 1,
             max,
             value,
@@ -181,6 +175,7 @@ fn of_one_kind(problem: &MixProblem) -> Problem {
             up_s: item.up_s,
             pilot_s: 0.0,
             far: Far::default(),
+            kinds: None,
             down_s: item.down_s,
             lost: lacuna_planner::Lost::default(),
         };

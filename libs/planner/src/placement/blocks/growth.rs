@@ -1,4 +1,5 @@
-//! Growth of pinned trainers into idle nodes, as long as that pays.
+//! Growth of pinned trainers into idle nodes, as long as that pays. Where nodes are of several kinds,
+//! flexible trainers grow beyond their blocks too, since a block has nodes of one kind.
 
 use crate::placement::{FirstHits, Member, Scenarios, Sets, Settings, places};
 
@@ -10,20 +11,21 @@ struct Candidate<'a> {
     /// One of its nodes.
     node: usize,
     set: FirstHits,
-    /// Value of the present node set.
+    /// Value of the present node set, less its switching cost.
     value: f64,
     best: Growth,
 }
 
-/// A growth into the first free nodes below the trainer's switch of a level.
+/// A growth into the first free nodes of a kind below the trainer's switch of a level.
 #[derive(Clone, Copy, Default)]
 struct Growth {
     gain: f64,
     level: usize,
+    kind: usize,
     nodes: usize,
 }
 
-/// Lets pinned members of unchanged size grow into the free nodes, longest-lasting nodes first. The
+/// Lets members of unchanged nodes grow into the free nodes, longest-lasting nodes first. The
 /// growth with the largest gain is applied, then the next, until none pays. Nodes below each switch
 /// of a trainer are tried, from the nearest on. `owners` has the owner of each place and is changed
 /// in place.
@@ -40,22 +42,29 @@ pub(super) fn grow(
     }
     free.reverse();
     let sets = Sets::new(owners, members.len());
-    let pinned = (0..).zip(members).zip(sets.iter());
-    let pinned = pinned.filter(|((_, member), _)| !member.is_flexible());
-    let mut candidates: Vec<Candidate<'_>> = pinned
+    let several = scenarios.tells_kinds();
+    let mut candidates: Vec<Candidate<'_>> = (0..)
+        .zip(members)
+        .zip(sets.iter())
         .filter_map(|((j, member), held)| {
             let nodes = held.len() as u32;
-            if nodes != member.item.current || nodes >= member.item.max {
+            let flexible = member.is_flexible();
+            if nodes >= member.item.max || flexible && (!several || nodes == 0) {
                 return None;
             }
             let mut set = FirstHits::valued(scenarios, settings);
             set.extend(scenarios, held.iter().copied());
+            let present = member.item.present();
+            if !flexible && set.shape().mix != present {
+                return None;
+            }
             Some(Candidate {
                 j,
                 member,
                 nodes,
                 node: held.last().copied().unwrap_or_default(),
-                value: set.means().value(member, nodes, shadow_price),
+                value: set.means().value(member, shadow_price)
+                    - member.switching_cost(&set.shape(), settings.hysteresis),
                 set,
                 best: Growth::default(),
             })
@@ -72,29 +81,36 @@ pub(super) fn grow(
         let Some(first) = first.map(|(at, _)| at) else {
             return;
         };
-        let winner = candidates.swap_remove(first);
-        let Growth { level, nodes, .. } = winner.best;
-        let taken = reachable(&free, scenarios, winner.node, level).take(nodes);
+        let mut winner = candidates.swap_remove(first);
+        let best = winner.best;
+        let taken = reachable(&free, scenarios, winner.node, &best).take(best.nodes);
         for node in taken {
             if let Some(owner) = owners.get_mut(node) {
                 *owner = Some(winner.j);
             }
+            winner.set.add(scenarios, node);
+        }
+        // It may grow in another kind next.
+        winner.nodes += best.nodes as u32;
+        winner.value += best.gain;
+        if several && winner.nodes < winner.member.item.max {
+            candidates.push(winner);
         }
         free.retain(|&node| owners.get(node).is_some_and(Option::is_none));
     }
 }
 
-/// Free nodes below the switch of a node at a level, in their order.
+/// Free nodes of the kind of a growth below the switch of a node at its level, in their order.
 fn reachable<'a>(
     free: &'a [usize],
     scenarios: &'a Scenarios,
     node: usize,
-    level: usize,
+    &Growth { level, kind, .. }: &Growth,
 ) -> impl Iterator<Item = usize> + 'a {
     let switches = scenarios.switches();
     let own = switches.switch(node, level);
     let free = free.iter().copied();
-    free.filter(move |&other| switches.switch(other, level) == own)
+    free.filter(move |&other| switches.switch(other, level) == own && scenarios.kind(other) == kind)
 }
 
 /// The best growth; nothing if none gains.
@@ -108,20 +124,23 @@ fn best(
     let member = candidate.member;
     let room = (member.item.max - candidate.nodes) as usize;
     let mut best: Option<Growth> = None;
-    for level in candidate.set.tier()..=scenarios.switches().levels() {
+    let levels = candidate.set.tier()..=scenarios.switches().levels();
+    let ways = levels.flat_map(|level| scenarios.kinds().map(move |kind| (level, kind)));
+    for (level, kind) in ways {
         let mut set = candidate.set.clone();
-        let free = reachable(free, scenarios, candidate.node, level);
+        let mut growth = Growth {
+            level,
+            kind,
+            ..Growth::default()
+        };
+        let free = reachable(free, scenarios, candidate.node, &growth);
         for (taken, node) in (1..=room).zip(free) {
             set.add(scenarios, node);
-            let nodes = candidate.nodes + taken as u32;
-            let cost = member.switching_cost(nodes, 0, settings.hysteresis);
-            let gain = set.means().value(member, nodes, shadow_price) - candidate.value - cost;
-            if gain > 0.0 && best.is_none_or(|best| gain > best.gain) {
-                best = Some(Growth {
-                    gain,
-                    level,
-                    nodes: taken,
-                });
+            let cost = member.switching_cost(&set.shape(), settings.hysteresis);
+            growth.gain = set.means().value(member, shadow_price) - candidate.value - cost;
+            growth.nodes = taken;
+            if growth.gain > 0.0 && best.is_none_or(|best| growth.gain > best.gain) {
+                best = Some(growth);
             }
         }
     }

@@ -10,6 +10,7 @@
 //! hole is an answer like any other.
 
 mod growth;
+mod lines;
 mod partition;
 mod placer;
 

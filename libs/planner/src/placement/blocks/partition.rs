@@ -20,7 +20,7 @@
 )]
 
 use crate::placement::{Means, Member, Scenarios, Settings, afterwards};
-use crate::problem::Switches;
+use crate::problem::{Shape, Switches};
 
 /// Steps of the program that are always affordable: some ten milliseconds. Larger problems merge
 /// neighbours into cells.
@@ -212,7 +212,7 @@ impl Partition {
         for (tier, reach) in self.reach.iter().enumerate() {
             let rate = by_size(&|n| member.rate(n, tier));
             let stall = by_size(&|n| member.rate(n, tier) * member.item.down_s);
-            let cost = by_size(&|n| member.switching_cost(n, tier, hysteresis));
+            let cost = by_size(&|n| member.switching_cost(&Shape::of(n, tier), hysteresis));
             let price =
                 by_size(&|n| afterwards(limited, shadow_price, member.rate(n, tier), f64::from(n)));
             let nearer = tier.checked_sub(1).map(|nearer| &self.reach[nearer]);
@@ -254,12 +254,11 @@ impl Partition {
                     until: f64::from(self.until[place]),
                     hit: f64::from(self.hit[place]),
                     stay: self.stay[cells] - before,
-                    tier: farthest(cell, n),
-                    crowd: 1.0,
+                    shape: Shape::of(left, farthest(cell, n)),
                     limited,
                 };
-                self.values[place] = means.value(member, left, shadow_price)
-                    - member.switching_cost(left, means.tier, hysteresis);
+                self.values[place] = means.value(member, shadow_price)
+                    - member.switching_cost(&means.shape, hysteresis);
             }
         }
     }

@@ -2,15 +2,26 @@
 
 use std::borrow::Cow;
 
+use crate::milp::MilpOptions;
+use crate::placement::Scenarios;
 use crate::placement::{
     Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, judge, lighter,
     nearest, net_value, net_value_among, places, uncross,
 };
-use crate::problem::Switches;
-use crate::{Item, Lost, Problem, dp};
+use crate::problem::{
+    Item, Lost, Mix, MixProblem, NO_NODES, Problem, Shape, count, less, mixes_of, with_count,
+};
+use crate::{dp, mixed};
 
 use super::growth::grow;
+use super::lines;
 use super::partition::Partition;
+
+/// Most steps of the program over counts of several kinds for one proposal.
+const GUIDE_STEPS: u64 = mixed::MOST_STEPS / 20;
+
+/// The part of the horizon over which the kinds of flexible trainers are best.
+const BLOCKS: f64 = 0.5;
 
 /// Allocates nodes to trainers by scenarios. Its memory between decisions is room only; the answer
 /// depends on the request alone.
@@ -41,8 +52,10 @@ impl BlockPlacer {
     /// trainer at its largest size.
     #[must_use]
     pub fn highest_price(trainers: &[Item]) -> f64 {
-        let at_best = |item: &Item| item.value_at(item.max) / f64::from(item.max.max(1));
-        trainers.iter().map(at_best).fold(0.0, f64::max)
+        trainers
+            .iter()
+            .map(Item::largest_per_node)
+            .fold(0.0, f64::max)
     }
 
     /// The shadow price of a node-second that a decision implies, objective units: its value per
@@ -86,31 +99,37 @@ impl BlockPlacer {
         &mut self,
         members: &[Member<'_>],
         request: &Request<'_>,
-        sizes: &[Vec<u32>],
+        guides: &[Vec<Mix>],
         shadow_price: f64,
     ) -> Assignment {
         let mut best = Assignment {
-            owners: kept(members, request.owners),
+            owners: kept(members, request),
             value: 0.0,
             proposal: Proposal::Keep,
             shadow_price,
         };
         best.value = self.judge(members, request, &best.owners, shadow_price);
-        let mut tried: Vec<Cow<'_, [u32]>> = Vec::new();
-        for (proposal, sizes) in Proposal::ALL.into_iter().zip(sizes) {
-            let mut sizes = Cow::from(sizes);
+        let mut tried: Vec<(bool, Cow<'_, [Mix]>)> = Vec::new();
+        let switches = request.scenarios.switches();
+        for (proposal, guide) in Proposal::ALL.into_iter().zip(guides) {
+            let mut guide = Cow::from(guide);
             if proposal == Proposal::Near {
-                if request.scenarios.switches().is_flat() {
+                if switches.is_flat() {
                     continue;
                 }
-                self.shrink_near(members, request, sizes.to_mut(), shadow_price);
+                self.shrink_near(members, request, guide.to_mut(), shadow_price);
             }
-            if tried.contains(&sizes) {
+            let exactly = proposal == Proposal::Mixes;
+            if exactly && !request.scenarios.tells_kinds() {
                 continue;
             }
-            let owners = self.apply(members, request, &sizes, shadow_price);
+            let asked = (exactly, guide);
+            if tried.contains(&asked) {
+                continue;
+            }
+            let owners = self.apply(members, request, (&asked.1, exactly), shadow_price);
             let (owners, value) = self.uncrowded(members, request, owners, shadow_price);
-            tried.push(sizes);
+            tried.push(asked);
             if value > best.value {
                 best = Assignment {
                     owners,
@@ -124,8 +143,10 @@ impl BlockPlacer {
     }
 
     /// The guiding sizes of each proposal for pinned trainers: the present ones, or the best ones if
-    /// no node left for a time. Those of flexible trainers are 0, since they come from their blocks.
-    fn guides(&mut self, members: &[Member<'_>], request: &Request<'_>) -> Vec<Vec<u32>> {
+    /// no node left for a time. Those of flexible trainers are 0, since they come from their blocks;
+    /// where nodes are of several kinds, they say from which kinds.
+    fn guides(&mut self, members: &[Member<'_>], request: &Request<'_>) -> Vec<Vec<Mix>> {
+        let scenarios = request.scenarios;
         let trainers = members.iter().map(|member| {
             let mut item = member.item.clone();
             if member.is_flexible() {
@@ -134,29 +155,62 @@ impl BlockPlacer {
             }
             item
         });
+        let mut trainers: Vec<Item> = trainers.collect();
+        let switches = scenarios.switches();
+        if !switches.is_flat() {
+            attainable::lower(&mut trainers, request.owners, switches);
+        }
+        let present: Vec<Mix> = members.iter().map(|member| member.item.present()).collect();
+        if scenarios.tells_kinds() {
+            let mut problem = MixProblem {
+                nodes: scenarios.mix(),
+                horizon_s: 0.0,
+                trainers,
+            };
+            let mut best = |share: f64| {
+                problem.horizon_s = self.settings.horizon_s * share;
+                let options = MilpOptions::default();
+                mixed::solve_within(&problem, &options, GUIDE_STEPS).0.mixes
+            };
+            let long = best(BLOCKS);
+            let guide = |proposal: Proposal| match proposal.share() {
+                Some(BLOCKS) => long.clone(),
+                Some(share) => best(share),
+                None => {
+                    let all = members.iter().zip(&present).zip(&long);
+                    let of = |((member, present), long): ((&Member<'_>, &Mix), &Mix)| {
+                        if member.is_flexible() {
+                            *long
+                        } else {
+                            *present
+                        }
+                    };
+                    all.map(of).collect()
+                }
+            };
+            return Proposal::ALL.into_iter().map(guide).collect();
+        }
         let mut problem = Problem {
             nodes: request.owners.len() as u32,
-            trainers: trainers.collect(),
+            trainers,
             ..Problem::default()
         };
-        let switches = request.scenarios.switches();
-        if !switches.is_flat() {
-            attainable::lower(&mut problem.trainers, request.owners, switches);
-        }
         let guide = |(proposal, solver): (Proposal, &mut dp::Solver)| {
-            let mut sizes = match proposal.share() {
+            let mut guide = match proposal.share() {
+                _ if proposal == Proposal::Mixes => Vec::new(),
                 Some(share) => {
                     problem.horizon_s = self.settings.horizon_s * share;
-                    solver.solve(&problem).counts
+                    let counts = solver.solve(&problem).counts.into_iter();
+                    counts.map(|nodes| Shape::of(nodes, 0).mix).collect()
                 }
-                None => members.iter().map(|member| member.item.current).collect(),
+                None => present.clone(),
             };
-            for (size, member) in sizes.iter_mut().zip(members) {
+            for (guide, member) in guide.iter_mut().zip(members) {
                 if member.is_flexible() {
-                    *size = 0;
+                    *guide = NO_NODES;
                 }
             }
-            sizes
+            guide
         };
         Proposal::ALL
             .into_iter()
@@ -165,32 +219,40 @@ impl BlockPlacer {
             .collect()
     }
 
-    /// Brings pinned trainers to the given sizes: they shrink from the front and grow from the
-    /// back, the largest first. Then flexible trainers get the best blocks, and pinned ones grow.
+    /// Brings pinned trainers to their guiding sizes: they shrink from the front and grow from the
+    /// back, the largest first. Then flexible trainers get the best blocks of each kind, or `exactly`
+    /// their guiding sizes, and pinned ones grow.
     fn apply(
         &mut self,
         members: &[Member<'_>],
         request: &Request<'_>,
-        sizes: &[u32],
+        (guide, exactly): (&[Mix], bool),
         shadow_price: f64,
     ) -> Vec<Option<u32>> {
+        let scenarios = request.scenarios;
         let (mut growing, mut given_up) = (Vec::new(), Vec::with_capacity(members.len()));
-        for (j, (member, &size)) in (0_u32..).zip(members.iter().zip(sizes)) {
-            let current = member.item.current;
-            given_up.push(current.saturating_sub(size));
-            if !member.is_flexible() && size > current {
-                growing.push((j, size, (size - current) as usize));
+        for (j, (member, &guide)) in (0_u32..).zip(members.iter().zip(guide)) {
+            let present = member.item.present();
+            given_up.push(less(present, guide));
+            let more = less(guide, present);
+            for kind in scenarios.kinds() {
+                let more = count(&more, kind) as usize;
+                if !member.is_flexible() && more > 0 {
+                    growing.push((j, count(&guide, kind), kind, more));
+                }
             }
         }
         let mut owners: Vec<Option<u32>> = request.owners.to_vec();
-        if !request.scenarios.switches().is_flat() {
+        if !scenarios.switches().is_flat() {
             self.give_up_far(members, request, &mut given_up, &mut owners, shadow_price);
         }
-        for owner in &mut owners {
+        for (place, owner) in owners.iter_mut().enumerate() {
             let Some(j) = owner.map(|j| j as usize) else {
                 continue;
             };
-            match members.get(j).zip(given_up.get_mut(j)) {
+            let kind = scenarios.kind(place);
+            let given_up = given_up.get_mut(j).and_then(|mix| mix.get_mut(kind));
+            match members.get(j).zip(given_up) {
                 Some((member, _)) if member.is_flexible() => *owner = None,
                 Some((_, left)) if *left > 0 => {
                     *left -= 1;
@@ -201,39 +263,68 @@ impl BlockPlacer {
                 None => *owner = None,
             }
         }
-        growing.sort_by_key(|&(j, size, _)| (std::cmp::Reverse(size), j));
-        let switches = request.scenarios.switches();
-        let mut free: Vec<usize> = places(&owners, None).collect();
-        for (j, _, more) in growing {
+        growing.sort_by_key(|&(j, size, kind, _)| (std::cmp::Reverse(size), j, kind));
+        let switches = scenarios.switches();
+        let free_of = |owners: &[Option<u32>], kind| -> Vec<usize> {
+            let free = places(owners, None);
+            free.filter(|&place| scenarios.kind(place) == kind)
+                .collect()
+        };
+        for (j, _, kind, more) in growing {
             let own = match switches.is_flat() {
                 true => Vec::new(),
                 false => places(&owners, Some(j)).collect(),
             };
-            for place in nearest(switches, &free, &own, more) {
+            for place in nearest(switches, &free_of(&owners, kind), &own, more) {
                 if let Some(owner) = owners.get_mut(place) {
                     *owner = Some(j);
                 }
             }
-            free.retain(|&place| owners.get(place).is_some_and(Option::is_none));
         }
-        let (scenarios, settings) = (request.scenarios, &self.settings);
-        let blocks = self
-            .partition
-            .cut(members, &free, scenarios, settings, shadow_price);
-        for (j, nodes) in blocks {
-            for node in nodes {
-                if let Some(owner) = owners.get_mut(node) {
-                    *owner = u32::try_from(j).ok();
+        for kind in scenarios.kinds() {
+            let free = free_of(&owners, kind);
+            let blocks = if scenarios.tells_kinds() {
+                let views = lines::views(members, guide, exactly, kind);
+                let on_line: Vec<Member<'_>> =
+                    views.iter().map(|(_, view)| view.member()).collect();
+                let blocks =
+                    self.partition
+                        .cut(&on_line, &free, scenarios, &self.settings, shadow_price);
+                let of = |at: usize| views.get(at).map(|(j, _)| *j);
+                let named = blocks.into_iter();
+                named
+                    .filter_map(|(at, nodes)| Some((of(at)?, nodes)))
+                    .collect()
+            } else {
+                self.partition
+                    .cut(members, &free, scenarios, &self.settings, shadow_price)
+            };
+            for (j, nodes) in blocks {
+                for node in nodes {
+                    if let Some(owner) = owners.get_mut(node) {
+                        *owner = u32::try_from(j).ok();
+                    }
                 }
             }
         }
-        grow(members, &mut owners, scenarios, settings, shadow_price);
-        if !self.settings.refuse {
-            use_all(members, &mut owners, scenarios.switches());
+        if scenarios.tells_kinds() {
+            lines::without_impossible(members, &mut owners, scenarios);
         }
-        let switches = scenarios.switches();
+        grow(
+            members,
+            &mut owners,
+            scenarios,
+            &self.settings,
+            shadow_price,
+        );
+        if !self.settings.refuse {
+            use_all(members, &mut owners, scenarios);
+        }
         let (most, least) = (switches.crossing(), least(members));
         uncross(switches, most, request.owners, &mut owners, &least);
+        if scenarios.tells_kinds() {
+            lines::without_impossible(members, &mut owners, scenarios);
+        }
         owners
     }
 
@@ -281,7 +372,7 @@ impl BlockPlacer {
         &self,
         members: &[Member<'_>],
         request: &Request<'_>,
-        sizes: &mut [u32],
+        guide: &mut [Mix],
         shadow_price: f64,
     ) {
         let (scenarios, switches) = (request.scenarios, request.scenarios.switches());
@@ -289,7 +380,7 @@ impl BlockPlacer {
             |member, set: &[usize]| net_value(member, scenarios, set, &self.settings, shadow_price);
         let owned = request.owners.iter().copied().enumerate();
         let crowds = switches.crowds(owned, members.len());
-        for ((j, (member, size)), crowd) in (0_u32..).zip(members.iter().zip(sizes)).zip(crowds) {
+        for ((j, (member, guide)), crowd) in (0_u32..).zip(members.iter().zip(guide)).zip(crowds) {
             if member.is_flexible() {
                 continue;
             }
@@ -307,7 +398,7 @@ impl BlockPlacer {
                     let nodes = set.len() as u32;
                     let worth = worth(member, set);
                     if nodes >= member.item.min && worth > best {
-                        (best, *size) = (worth, nodes);
+                        (best, *guide) = (worth, mix_of(scenarios, set));
                     }
                 }
             }
@@ -320,23 +411,33 @@ impl BlockPlacer {
         &self,
         members: &[Member<'_>],
         request: &Request<'_>,
-        given_up: &mut [u32],
+        given_up: &mut [Mix],
         owners: &mut [Option<u32>],
         shadow_price: f64,
     ) {
         let scenarios = request.scenarios;
         for (j, (member, given)) in (0_u32..).zip(members.iter().zip(given_up)) {
-            if member.is_flexible() || *given == 0 {
+            let all: u32 = given.iter().sum();
+            if member.is_flexible() || all == 0 {
                 continue;
             }
             let held: Vec<usize> = places(request.owners, Some(j)).collect();
-            let last = held.get(*given as usize..).unwrap_or(&[]);
-            let near = nearest(scenarios.switches(), &held, &[], last.len());
+            let (mut last, mut near) = (Vec::new(), Vec::new());
+            for kind in scenarios.kinds() {
+                let of_kind = held.iter().copied();
+                let of_kind = of_kind.filter(|&place| scenarios.kind(place) == kind);
+                let of_kind: Vec<usize> = of_kind.collect();
+                let stays = of_kind.len().saturating_sub(count(given, kind) as usize);
+                last.extend(of_kind.iter().copied().skip(of_kind.len() - stays));
+                near.extend(nearest(scenarios.switches(), &of_kind, &[], stays));
+            }
+            last.sort_unstable();
+            near.sort_unstable();
             let worth = |set| net_value(member, scenarios, set, &self.settings, shadow_price);
-            if worth(&near) <= worth(last) {
+            if worth(&near) <= worth(&last) {
                 continue;
             }
-            *given = 0;
+            *given = NO_NODES;
             for place in held {
                 if near.binary_search(&place).is_err()
                     && let Some(owner) = owners.get_mut(place)
@@ -348,6 +449,14 @@ impl BlockPlacer {
     }
 }
 
+/// The nodes of a set by kind.
+fn mix_of(scenarios: &Scenarios, set: &[usize]) -> Mix {
+    let all = set
+        .iter()
+        .map(|&node| (Some(0), scenarios.kind(node) as u8));
+    mixes_of(1, all).first().copied().unwrap_or_default()
+}
+
 /// The minimum of each flexible trainer, and nothing for a pinned one.
 pub(crate) fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
     let least = members
@@ -356,45 +465,39 @@ pub(crate) fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
     least.collect()
 }
 
-/// Owners if nothing changes. Owners outside the request, and trainers with a number of nodes on
-/// which they cannot run, keep none.
-fn kept(members: &[Member<'_>], owners: &[Option<u32>]) -> Vec<Option<u32>> {
-    let mut held = vec![0_u32; members.len()];
-    for j in owners.iter().flatten() {
-        if let Some(count) = held.get_mut(*j as usize) {
-            *count += 1;
-        }
-    }
-    let stays = members.iter().zip(held);
-    let stays: Vec<bool> = stays
-        .map(|(member, held)| member.item.is_size(held))
-        .collect();
-    let stays = |j: u32| stays.get(j as usize) == Some(&true);
+/// Owners if nothing changes. Owners outside the request, and trainers with nodes on which they
+/// cannot run, keep none.
+fn kept(members: &[Member<'_>], request: &Request<'_>) -> Vec<Option<u32>> {
+    let mut owners = request.owners.to_vec();
+    lines::without_impossible(members, &mut owners, request.scenarios);
     owners
-        .iter()
-        .map(|owner| owner.filter(|&j| stays(j)))
-        .collect()
 }
 
 /// Gives idle nodes to running trainers with room, the largest first; none that puts its nodes
-/// farther apart.
-pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>], switches: &Switches) {
+/// farther apart, and none of a kind that it cannot use beside the others.
+pub(crate) fn use_all(members: &[Member<'_>], owners: &mut [Option<u32>], scenarios: &Scenarios) {
+    let switches = scenarios.switches();
     let mut room = Vec::new();
-    for (j, member) in (0_u32..).zip(members) {
-        let nodes = places(owners, Some(j)).count();
-        let item = member.item;
+    let mixes = scenarios.mixes(owners, members.len());
+    for (j, (member, mix)) in (0_u32..).zip(members.iter().zip(mixes)) {
+        let nodes: u32 = mix.iter().sum();
         // A pinned trainer that shrinks now cannot take other nodes too.
-        if nodes > 0 && (member.is_flexible() || nodes >= item.current as usize) {
-            room.push((nodes, j, (item.max as usize).saturating_sub(nodes)));
+        let shrinks = less(member.item.present(), mix) != NO_NODES;
+        if nodes > 0 && (member.is_flexible() || !shrinks) {
+            room.push((nodes, j, member.item, mix));
         }
     }
-    room.sort_by_key(|&(nodes, j, _)| (std::cmp::Reverse(nodes), j));
-    for (_, j, more) in room {
+    room.sort_by_key(|&(nodes, j, ..)| (std::cmp::Reverse(nodes), j));
+    for (_, j, item, mut mix) in room {
         let own = places(owners, Some(j)).next().unwrap_or(0);
         let level = switches.tier(places(owners, Some(j)));
         let near = |place| switches.switch(place, level) == switches.switch(own, level);
-        let free = owners.iter_mut().enumerate().rev();
-        let free = free.filter(|(place, owner)| owner.is_none() && near(*place));
-        free.take(more).for_each(|(_, owner)| *owner = Some(j));
+        for (place, owner) in owners.iter_mut().enumerate().rev() {
+            let kind = scenarios.kind(place);
+            let more = with_count(mix, kind, count(&mix, kind) + 1);
+            if owner.is_none() && near(place) && item.is_mix(more) {
+                (*owner, mix) = (Some(j), more);
+            }
+        }
     }
 }

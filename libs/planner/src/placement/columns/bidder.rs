@@ -12,6 +12,7 @@
 )]
 
 use crate::placement::{FirstHits, Member, Scenarios, Settings};
+use crate::problem::Shape;
 
 use super::classes::Classes;
 use super::uplinks::Uplinks;
@@ -178,7 +179,7 @@ impl Bidder {
         let at_tier = |tier| {
             let rate = |n: u32| member.rate(n, tier);
             let second = |n| rate(n) - shadow_price * f64::from(n);
-            let cost = |n| member.switching_cost(n, tier, settings.hysteresis);
+            let cost = |n| member.switching_cost(&Shape::of(n, tier), settings.hysteresis);
             Parts {
                 second: sizes().map(second).collect(),
                 hit: sizes().map(|n| rate(n) * item.down_s).collect(),

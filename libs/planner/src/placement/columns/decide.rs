@@ -287,7 +287,7 @@ impl<'a> Case<'a> {
     /// A plan, with its idle nodes given out if nodes may not be refused.
     fn filled(&self, mut plan: Vec<Option<u32>>) -> Vec<Option<u32>> {
         if !self.settings.refuse {
-            use_all(&self.members, &mut plan, self.request.scenarios.switches());
+            use_all(&self.members, &mut plan, self.request.scenarios);
         }
         plan
     }

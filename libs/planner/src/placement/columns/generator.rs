@@ -2,6 +2,7 @@
 //! [`crate::placement`].
 
 use crate::placement::{FirstHits, Member, Request, Settings, net_value};
+use crate::problem::Shape;
 
 use super::bidder::{Bidder, Hits, Interval, Tolls};
 use super::classes::Classes;
@@ -251,8 +252,8 @@ impl Maker<'_, '_> {
                 continue;
             }
             let means = set.means();
-            let cost = self.switching_cost(nodes, means.tier);
-            let value = means.value(self.member, nodes, self.shadow_price);
+            let cost = self.switching_cost(nodes, means.shape.tier);
+            let value = means.value(self.member, self.shadow_price);
             fixed.push(self.shrink(nodes, value - cost));
         }
         if !self.held.is_empty() {
@@ -285,7 +286,7 @@ impl Maker<'_, '_> {
 
     fn switching_cost(&self, nodes: u32, tier: usize) -> f64 {
         self.member
-            .switching_cost(nodes, tier, self.settings.hysteresis)
+            .switching_cost(&Shape::of(nodes, tier), self.settings.hysteresis)
     }
 
     fn shrink(&self, to: u32, value: f64) -> Column {

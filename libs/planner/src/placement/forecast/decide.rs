@@ -91,6 +91,9 @@ fn allocate(
         participants: Per::new(participants),
     };
     evaluation.before = evaluation.owners_before(situation)?;
+    if !situation.kinds.is_empty() {
+        evaluation.hold_before();
+    }
     placer.set(settings);
     let owners = situation.owners();
     let (shares, found) = if owners.is_empty() {
@@ -133,10 +136,16 @@ fn allocate(
     })
 }
 
-/// Scenarios of the holes in view; they lie below switches where distance costs anything.
+/// Scenarios of the holes in view; they lie below switches where distance costs anything, and are of
+/// kinds where trainers tell these apart.
 fn scenarios(query: &Query<'_>, view: &View) -> Scenarios {
     let count = query.settings.foresight.scenarios;
-    let drawn = view.line.draw(&query.pool_forecast, count, query.seed);
+    let mut drawn = view.line.draw(&query.pool_forecast, count, query.seed);
+    if !query.situation.kinds.is_empty() {
+        let slots = view.slots.0.iter().map(|slot| slot.number() as usize);
+        let kinds = slots.map(|slot| query.situation.kind(slot));
+        drawn = drawn.of_kinds(kinds.collect());
+    }
     match query.situation.apart() {
         Some(switches) => {
             let slots = view.slots.0.iter().map(|slot| slot.number() as usize);
@@ -167,6 +176,16 @@ impl Evaluation {
             }
         }
         Ok(before)
+    }
+
+    /// Makes the present nodes of each trainer those before, by kind.
+    fn hold_before(&mut self) {
+        let held = self.scenarios.mixes(&self.before, self.items.len());
+        let owned = self.before.iter().copied().enumerate();
+        let tiers = self.scenarios.switches().tiers(owned, held.len());
+        for ((item, mix), tier) in self.items.iter_mut().zip(held).zip(tiers) {
+            *item = item.clone().on(mix, tier);
+        }
     }
 
     /// Takes in that trainers of all owners share uplinks, where owners were decided one by one: keeps
@@ -224,7 +243,7 @@ impl Evaluation {
                 }
             }
         }
-        let cannot_run = |item: &Item| 0 < item.current && item.current < item.min;
+        let cannot_run = |item: &Item| 0 < item.current && !item.runs();
         let mut repooled = Vec::new();
         let items = self.items.iter().zip(&self.hit);
         for (&j, (item, hit)) in self.participants.0.iter().zip(items) {
@@ -250,7 +269,9 @@ fn find(
         assignment,
         ..Found::default()
     };
-    if query.settings.policy != Policy::MilpPatterns {
+    // Columns do not tell kinds apart.
+    let by_kind = request.scenarios.tells_kinds();
+    if query.settings.policy != Policy::MilpPatterns || by_kind {
         return found;
     }
     let milp = &query.settings.milp;

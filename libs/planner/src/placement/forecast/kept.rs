@@ -8,7 +8,7 @@ use crate::problem::{Item, Situation, Sizes};
 /// Owners of the slots if no trainer gets any. A trainer with too few nodes keeps none; one with
 /// too many keeps the first in the order of the slots.
 pub(super) fn kept_owners(situation: &Situation<'_>) -> Vec<Option<u32>> {
-    let keeps = |item: &Item| if item.current < item.min { 0 } else { item.max };
+    let keeps = |item: &Item| if item.runs() { item.max } else { 0 };
     let mut left: Vec<u32> = situation
         .candidates
         .iter()

@@ -4,10 +4,13 @@ use lacuna_model::{Doubt, Outcome};
 
 use crate::decision::{Share, shares, together};
 use crate::fair::{self, Claim};
+use crate::milp::MilpOptions;
 use crate::placement::{Assignment, Request};
-use crate::problem::Situation;
 use crate::problem::ordinal::{At, Per, Place};
-use crate::{Item, Problem, dp};
+use crate::problem::{
+    Item, Mix, MixProblem, NO_NODES, OnKinds, Problem, Shape, Situation, count, less, mixes_of, sum,
+};
+use crate::{dp, mixed};
 
 use super::evaluation::{Evaluation, Found, Part};
 use super::kept::{counts, kept_owners};
@@ -31,6 +34,9 @@ impl Evaluation {
         owners: Vec<(f64, Vec<u32>)>,
         mut find: impl FnMut(&Request<'_>) -> Found,
     ) -> Result<(Vec<Share>, Found), Doubt> {
+        if self.scenarios.tells_kinds() {
+            return self.by_owner_over_kinds(situation, &owners, find);
+        }
         let kept = counts(situation, &kept_owners(situation));
         let participant = |j: u32| self.participants.0.binary_search(&At::new(j)).ok();
         let mut list: Vec<Owner> = owners
@@ -61,7 +67,10 @@ impl Evaluation {
             for (owner, again) in list.iter_mut().zip(again) {
                 owner.part = owner.part.take().filter(|_| !again);
             }
-            for (at, mut part) in self.drafts(situation, &list, given)? {
+            let given = list.iter().zip(given);
+            let given = given.map(|(owner, given)| given.saturating_sub(owner.apart));
+            let given: Vec<Mix> = given.map(|nodes| Shape::of(nodes, 0).mix).collect();
+            for (at, mut part) in self.drafts(situation, &list, &given)? {
                 part.found = find(&part.request());
                 if let Some(owner) = list.get_mut(at) {
                     owner.part = Some(part);
@@ -74,12 +83,88 @@ impl Evaluation {
         Ok((shares(owners, fair, given), self.found_in_parts()))
     }
 
-    /// New parts for the owners without one, before their decision.
+    /// Decides the trainers of each owner where nodes are of several kinds. Counts without forecasts
+    /// say how many nodes of each kind an owner has for its share; what no count uses goes to the
+    /// least served owner that can use it, and what is left then to the others in turn.
+    fn by_owner_over_kinds(
+        &mut self,
+        situation: &Situation<'_>,
+        owners: &[(f64, Vec<u32>)],
+        mut find: impl FnMut(&Request<'_>) -> Found,
+    ) -> Result<(Vec<Share>, Found), Doubt> {
+        let participant = |j: u32| self.participants.0.binary_search(&At::new(j)).ok();
+        let own = owners.iter().map(|(part, candidates)| {
+            let own = candidates.iter().filter_map(|&j| participant(j));
+            (*part, own.map(|at| at as u32).collect())
+        });
+        let own: Vec<(f64, Vec<u32>)> = own.collect();
+        let problem = MixProblem {
+            nodes: self.scenarios.mix(),
+            horizon_s: self.settings.horizon_s,
+            trainers: self.items.clone(),
+        };
+        let parts = fair::kinds::most_answers(problem.nodes, own.len());
+        let steps = mixed::MOST_STEPS / 5 / u64::from(parts.max(1));
+        let options = MilpOptions::default();
+        let served = fair::kinds::settle(&problem, &own, |own, nodes| {
+            let (sizes, _) = mixed::solve_within(&problem.part(own, nodes), &options, steps);
+            (sizes.objective, sum(sizes.mixes.iter().copied()), ())
+        });
+        let mut given: Vec<Mix> = served.iter().map(|owner| owner.used).collect();
+        let mut list: Vec<Owner> = own
+            .into_iter()
+            .map(|(_, trainers)| Owner {
+                trainers,
+                apart: 0,
+                part: None,
+            })
+            .collect();
+        let order = fair::kinds::least_served(&problem, owners, &given);
+        // At first all decide, with the rest for the least served; then each in turn on its nodes
+        // and what is left.
+        for (turn, &first) in order.iter().enumerate() {
+            let left = less(problem.nodes, sum(given.iter().copied()));
+            if left == NO_NODES && turn > 0 {
+                break;
+            }
+            if let Some(given) = given.get_mut(first) {
+                *given = sum([*given, left]);
+            }
+            if turn > 0
+                && let Some(owner) = list.get_mut(first)
+            {
+                owner.part = None;
+            }
+            for (at, mut part) in self.drafts(situation, &list, &given)? {
+                part.found = find(&part.request());
+                if let Some(owner) = list.get_mut(at) {
+                    owner.part = Some(part);
+                }
+            }
+            for (owner, given) in list.iter().zip(&mut given) {
+                let used = owner.part.iter().flat_map(Part::used);
+                let used =
+                    used.map(|(place, _)| (Some(0), self.scenarios.kind(place as usize) as u8));
+                *given = mixes_of(1, used).first().copied().unwrap_or_default();
+            }
+        }
+        let shares = owners.iter().zip(served.iter().zip(&given));
+        let shares = shares.map(|((_, candidates), (served, given))| Share {
+            candidates: candidates.clone(),
+            fair: served.fair.iter().sum(),
+            nodes: given.iter().sum(),
+        });
+        let shares = shares.collect();
+        self.parts = list.into_iter().filter_map(|owner| owner.part).collect();
+        Ok((shares, self.found_in_parts()))
+    }
+
+    /// New parts for the owners without one, before their decision on `given` nodes.
     fn drafts(
         &self,
         situation: &Situation<'_>,
         list: &[Owner],
-        given: &[u32],
+        given: &[Mix],
     ) -> Result<Vec<(usize, Part)>, Doubt> {
         let mut free: Per<Place, Vec<bool>> = Per::new(vec![true; self.before.len()]);
         for (place, _) in list.iter().flat_map(|o| &o.part).flat_map(Part::used) {
@@ -89,20 +174,22 @@ impl Evaluation {
         let mut solver = dp::Solver::new();
         let open = list.iter().zip(given).enumerate();
         for (at, (owner, &given)) in open.filter(|(_, (owner, _))| owner.part.is_none()) {
-            let nodes = given.saturating_sub(owner.apart);
-            let (part, held) = self.draft(owner, nodes, &mut solver);
+            let (part, held) = self.draft(owner, given, &mut solver);
             for &place in &part.places {
                 *free.get_mut(At::new(place))? = false;
             }
-            drafts.push((at, part, nodes.saturating_sub(held)));
+            drafts.push((at, part, less(given, held)));
         }
-        let mut wants: Vec<u32> = drafts.iter().map(|(.., more)| *more).collect();
-        for interval in self.intervals(situation, &free.0)? {
-            for (at, place) in deal(&interval, &mut wants, |at| {
-                drafts.get(at).map_or(0, |d| d.2)
-            }) {
-                if let Some((_, part, _)) = drafts.get_mut(at) {
-                    part.places.push(place);
+        for kind in self.scenarios.kinds() {
+            let more = |(.., more): &(usize, Part, Mix)| count(more, kind);
+            let all: Vec<u32> = drafts.iter().map(more).collect();
+            let mut wants = all.clone();
+            for interval in self.intervals(situation, &free.0, kind)? {
+                let of = |at: usize| all.get(at).copied().unwrap_or(0);
+                for (at, place) in deal(&interval, &mut wants, of) {
+                    if let Some((_, part, _)) = drafts.get_mut(at) {
+                        part.places.push(place);
+                    }
                 }
             }
         }
@@ -123,38 +210,45 @@ impl Evaluation {
     /// An owner's trainers with the places that they keep of `nodes` nodes, and the number of
     /// those. A trainer gives up the nodes that are expected to leave first. It takes no others in
     /// exchange unless it restarts anyway.
-    fn draft(&self, owner: &Owner, nodes: u32, solver: &mut dp::Solver) -> (Part, u32) {
+    fn draft(&self, owner: &Owner, nodes: Mix, solver: &mut dp::Solver) -> (Part, Mix) {
         let items: Vec<&Item> = owner
             .trainers
             .iter()
             .filter_map(|&at| self.items.get(at as usize))
             .collect();
-        let held: u32 = items.iter().map(|item| item.current).sum();
-        let mut keeps: Vec<u32> = items.iter().map(|item| item.current).collect();
-        if held > nodes {
-            let bounded = items.iter().map(|item| at_most(item, item.current));
-            let problem = Problem {
-                nodes,
-                horizon_s: self.settings.horizon_s,
-                trainers: bounded.collect(),
-                max_change: None,
+        let mut keeps: Vec<Mix> = items.iter().map(|item| item.present()).collect();
+        if less(sum(keeps.iter().copied()), nodes) != NO_NODES {
+            let bounded = items.iter().map(|item| at_most(item, item.present()));
+            let (bounded, horizon_s) = (bounded.collect(), self.settings.horizon_s);
+            keeps = if self.scenarios.tells_kinds() {
+                let problem = MixProblem {
+                    nodes,
+                    horizon_s,
+                    trainers: bounded,
+                };
+                mixed::solve(&problem, &MilpOptions::default()).0.mixes
+            } else {
+                let problem = Problem {
+                    nodes: nodes.iter().sum(),
+                    horizon_s,
+                    trainers: bounded,
+                    max_change: None,
+                };
+                let counts = solver.solve(&problem).counts.into_iter();
+                counts.map(|nodes| Shape::of(nodes, 0).mix).collect()
             };
-            keeps = solver.solve(&problem).counts;
         }
         let mut part = Part::default();
         let mut kept = Vec::new();
         for ((&at, item), &keep) in owner.trainers.iter().zip(items).zip(&keeps) {
             kept.push((at, keep));
             let hit = self.hit.get(at as usize).copied().unwrap_or_default();
-            let restarts = hit || item.current < item.min;
-            let left = if keep == item.current {
+            let restarts = hit || !item.runs();
+            let left = if keep == item.present() {
                 item.clone()
             } else if restarts {
-                Item {
-                    current: keep,
-                    ..item.clone()
-                }
-            } else if keep > 0 {
+                item.clone().on(keep, 0)
+            } else if keep != NO_NODES {
                 at_most(item, keep)
             } else {
                 continue;
@@ -168,7 +262,8 @@ impl Evaluation {
         // The last places are expected to stay longest.
         for (place, at) in self.before.iter().enumerate().rev() {
             let own = kept.iter_mut().find(|(own, _)| Some(*own) == *at);
-            if let Some((_, left)) = own.filter(|(_, left)| *left > 0) {
+            let left = own.and_then(|(_, left)| left.get_mut(self.scenarios.kind(place)));
+            if let Some(left) = left.filter(|left| **left > 0) {
                 *left -= 1;
                 part.places.push(place as u32);
             }
@@ -179,16 +274,25 @@ impl Evaluation {
             let own = own.filter(|&place| self.before.get(place) == Some(&Some(*at)));
             *item = item.clone().at_its_rate(switches.tier(own));
         }
-        (part, keeps.iter().sum())
+        (part, sum(keeps))
     }
 
-    /// Free places in intervals of equal release time and equal forecast.
-    fn intervals(&self, situation: &Situation<'_>, free: &[bool]) -> Result<Vec<Vec<u32>>, Doubt> {
+    /// Free places of a kind in intervals of equal release time and equal forecast.
+    fn intervals(
+        &self,
+        situation: &Situation<'_>,
+        free: &[bool],
+        kind: usize,
+    ) -> Result<Vec<Vec<u32>>, Doubt> {
         let slots: Per<_, _> = Per::new(situation.slots);
         let mut intervals: Vec<Vec<u32>> = Vec::new();
         let mut last = None;
         let view = self.view.slots.0.iter().zip(&self.view.curve.0);
-        for ((place, (&slot, &curve)), _) in (0..).zip(view).zip(free).filter(|(_, free)| **free) {
+        let places = (0_u32..).zip(view).zip(free).filter(|(_, free)| **free);
+        for ((place, (&slot, &curve)), _) in places {
+            if self.scenarios.kind(place as usize) != kind {
+                continue;
+            }
             let alike = Some((slots.get(slot)?.since_ms, curve));
             match intervals.last_mut().filter(|_| alike == last) {
                 Some(interval) => interval.push(place),
@@ -240,12 +344,17 @@ impl Evaluation {
 }
 
 /// The trainer with a maximum of `most` nodes and no more held.
-fn at_most(item: &Item, most: u32) -> Item {
-    let max = item.max.min(most);
+fn at_most(item: &Item, most: Mix) -> Item {
+    let max = item.max.min(most.iter().sum());
+    let kinds = item.kinds.as_ref().map(|kinds| OnKinds {
+        current: std::array::from_fn(|kind| count(&kinds.current, kind).min(count(&most, kind))),
+        value: kinds.value.up_to(most, |_, value| value),
+    });
     Item {
         current: item.current.min(max),
         max,
         value: item.value.iter().take(max as usize + 1).copied().collect(),
+        kinds,
         ..item.clone()
     }
 }

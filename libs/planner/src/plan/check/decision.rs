@@ -33,7 +33,7 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
             min: candidate.item.min,
             max: candidate.item.max,
             sizes: Some((candidate.item.current, after)),
-            hit: candidate.hit,
+            hit: candidate.hit || !candidate.item.runs(),
             repooled: repooled.iter().filter(|&&other| other == j).count(),
         })
         .collect();
@@ -41,8 +41,10 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
     let unknown = repooled.iter().filter(|&&j| j as usize >= candidates);
     found.extend(unknown.map(|&trainer| Violation::NotHit { trainer }));
     let owners = situation.slots.iter().zip(&decision.owners);
-    let of = situation.mixes.map_or(&[][..], |mixes| &mixes.of);
-    let kind = |at: u32| of.get(at as usize).copied().map_or(0, usize::from);
+    let kind = |at: u32| {
+        let kind = situation.kinds.get(at as usize);
+        kind.copied().map_or(0, usize::from)
+    };
     let slots = (0..).zip(owners).map(|(at, (slot, owner))| Slot {
         node: at,
         before: slot.owner,
@@ -57,15 +59,15 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
 
 /// I17.
 fn mixes(situation: &Situation<'_>, decision: &Decision, found: &mut Vec<Violation<u32, u32>>) {
-    let Some(mixes) = situation.mixes else { return };
     let slots = decision
         .owners
         .iter()
         .copied()
-        .zip(mixes.of.iter().copied());
+        .zip(situation.kinds.iter().copied());
     let given = mixes_of(situation.candidates.len(), slots);
-    for ((trainer, item), mix) in (0..).zip(&mixes.items).zip(given) {
-        if !item.is_mix(mix) {
+    for ((trainer, candidate), mix) in (0..).zip(situation.candidates).zip(given) {
+        let kinds = candidate.item.kinds.as_ref();
+        if kinds.is_some_and(|kinds| !kinds.value.at(mix).is_finite()) {
             let mix = mix.to_vec();
             found.push(Violation::Mix { trainer, mix });
         }

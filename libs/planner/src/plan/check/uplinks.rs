@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::decision::Decision;
 use crate::placement::{Request, Settings};
-use crate::problem::{Situation, Switches};
+use crate::problem::{Situation, Switches, mixes_of};
 
 use super::Violation;
 
@@ -120,19 +120,24 @@ pub fn value(
             .collect();
         let nodes = new.len() as u32;
         let tier = switches.tier(new.iter().copied());
-        let rate = item.value_on(nodes, tier);
-        sum -= match (member.hit, item.current < item.min) {
+        let kinds = new
+            .iter()
+            .map(|&place| (Some(0), scenarios.kind(place) as u8));
+        let mix = mixes_of(1, kinds).first().copied().unwrap_or_default();
+        let near = item.value_of(mix);
+        let rate = near * item.far.share(nodes, tier);
+        sum -= match (member.hit, !item.runs()) {
             (true, _) if nodes > item.current => item.pilot_wait(rate),
             (true, _) => 0.0,
             (false, true) => member.start_s * rate,
-            (false, false) => settings.hysteresis * item.change_cost(nodes),
+            (false, false) => settings.hysteresis * item.cost_of(mix),
         };
         if nodes == 0 {
             continue;
         }
         // What crossing adds to the time of a sample grows with the trainers that share it.
         let share = item.far.share(nodes, tier);
-        let rate = item.value_at(nodes) * share / (share + crowd(j) * (1.0 - share));
+        let rate = near * share / (share + crowd(j) * (1.0 - share));
         // By scenario: the first hit, and the seconds that the nodes stay.
         let mut futures = vec![(horizon, 0.0); scenarios.count()];
         for &place in &new {

@@ -4,10 +4,11 @@ use lacuna_model::{ForecastReport, HoleVerdict, NodeId, Pool, TrainerRecord, Tra
 
 use crate::placement::Settings;
 use crate::plan::translate::Translated;
+use crate::plan::verdict::TooFew;
 use crate::{Candidate, Decision};
 
 /// A decision by forecasts with the case that it decides.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(in crate::plan) struct ReportInput<'a> {
     pub(in crate::plan) case: &'a Translated,
     pub(in crate::plan) candidates: &'a [Candidate],
@@ -16,6 +17,8 @@ pub(in crate::plan) struct ReportInput<'a> {
     pub(in crate::plan) decision: &'a Decision,
     /// Settings of the decision, with the look ahead that it used.
     pub(in crate::plan) settings: &'a Settings,
+    /// Why a trainer cannot run on the nodes of the pool, if it cannot.
+    pub(in crate::plan) too_few: TooFew<'a>,
 }
 
 /// The verdicts on trainers and holes of the case, and the report with their numbers.

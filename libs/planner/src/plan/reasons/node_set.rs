@@ -55,14 +55,14 @@ impl NodeSet {
         if self.nodes == 0 {
             return 0.0;
         }
-        self.hits.means().value(member, self.nodes, shadow_price)
+        self.hits.means().value(member, shadow_price)
     }
 }
 
 /// Cost of a change to a node set, objective units.
 pub(super) fn cost(member: &Member<'_>, node_set: &NodeSet) -> f64 {
     // A hysteresis of 1: the plain cost.
-    member.switching_cost(node_set.nodes, node_set.hits.tier(), 1.0)
+    member.switching_cost(&node_set.hits.shape(), 1.0)
 }
 
 #[cfg(test)]
@@ -85,6 +85,7 @@ mod tests {
             far: Far::default(),
             down_s: 5.0,
             lost: Lost::default(),
+            kinds: None,
         };
         let member = Member {
             item: &item,

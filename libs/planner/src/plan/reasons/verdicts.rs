@@ -3,7 +3,7 @@
 use lacuna_model::{HoleVerdict, More, NodeId, TrainerId, TrainerReason, TrainerVerdict, Verdict};
 
 use super::input::ReportInput;
-use crate::plan::verdict::{basis, with_shares};
+use crate::plan::verdict::{basis, changed, with_shares};
 
 /// A verdict for each trainer. `old_value` is the value of its present nodes.
 pub(super) fn of_trainers(
@@ -11,7 +11,6 @@ pub(super) fn of_trainers(
     reasons: &[TrainerReason],
     old_value: &[f64],
 ) -> Vec<TrainerVerdict> {
-    let nodes = input.case.slots.len() as u32;
     let records = input.case.trainers.iter();
     let records = records.filter_map(|&at| input.trainers.get(at));
     let records: Vec<_> = records.collect();
@@ -23,12 +22,14 @@ pub(super) fn of_trainers(
             let item = &candidate.item;
             let (before, after) = (item.current, reason.kept + reason.gained);
             let cost = reason.cost;
+            let too_few = (input.too_few)(record).filter(|_| after == 0);
+            let changes = reason.gained > 0 || reason.lost > 0;
             let verdict = match &reason.more {
-                _ if after == 0 && nodes < item.min => Verdict::TooFewNodes {
-                    pool: nodes,
-                    min: item.min,
-                },
+                _ if too_few.is_some() => too_few.unwrap_or(Verdict::Outbid),
                 _ if after > before && before == 0 => Verdict::Start,
+                _ if item.kinds.is_some() && after > 0 && before > 0 && changes => {
+                    changed(true, reason.worth - old, cost)
+                }
                 _ if after > before => Verdict::Grow {
                     gain: reason.worth - old,
                     cost,

@@ -1,12 +1,13 @@
 //! The plain dynamic program over all kinds, and brute force. They judge the fast ways.
 
-use crate::problem::{Mix, MixItem, MixProblem, MixSizes, NO_NODES};
+use crate::problem::{Item, Mix, MixProblem, MixSizes, NO_NODES};
 
 /// The possible mixes of a trainer on these nodes, each once.
-pub fn mixes(item: &MixItem, nodes: Mix) -> impl Iterator<Item = Mix> + '_ {
-    let cells = item.value.cells(nodes).filter(|cell| !cell.is_again());
-    let mixes = cells.map(|cell| cell.mix());
-    mixes.filter(|mix| item.is_mix(*mix))
+pub fn mixes(item: &Item, nodes: Mix) -> impl Iterator<Item = Mix> + '_ {
+    let table = item.kinds.iter();
+    let cells = table.flat_map(move |kinds| kinds.value.cells(nodes));
+    let mixes = cells.filter(|cell| !cell.is_again()).map(|cell| cell.mix());
+    mixes.filter(|mix| item.value_of(*mix).is_finite())
 }
 
 /// What is left of some nodes; nothing if they are too few.
@@ -47,7 +48,7 @@ pub fn solve(problem: &MixProblem) -> MixSizes {
             .map(|&cell| {
                 let tried = mixes(item, cell).filter_map(|mix| {
                     let left = best.get(key(less(cell, mix)?))?;
-                    Some((left + item.gain(problem.horizon_s, mix), mix))
+                    Some((left + item.gain_of(problem.horizon_s, mix), mix))
                 });
                 let none = (f64::NEG_INFINITY, NO_NODES);
                 tried.fold(none, |x, y| if y.0 > x.0 { y } else { x })

@@ -99,6 +99,7 @@ fn items(trainers: &[TrainerSpec]) -> Vec<Item> {
                 up_s: spec.rescale.up_s,
                 pilot_s: 0.0,
                 far: Far::default(),
+                kinds: None,
                 down_s: spec.rescale.down_s,
                 lost: lacuna_planner::Lost::default(),
             }

@@ -1,4 +1,4 @@
-//! Kinds of nodes in plans: which kinds a plan tells apart, and its verdicts.
+//! Kinds of nodes in plans: which kinds a plan tells apart.
 //!
 //! Kinds matter while an active trainer has rates by kind. Where all nodes are of one kind, its curve
 //! is that of this kind, and the plan is that of a cluster without kinds. A replay does the same
@@ -7,15 +7,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use lacuna_model::{
-    HoleVerdict, KindName, MOST_KINDS, NodeId, NodeKinds, Phase, Pool, TrainerRecord,
-    TrainerVerdict, Verdict,
-};
+use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, Phase, Pool, TrainerRecord, Verdict};
 
-use super::translate::Translated;
-use super::verdict;
-use crate::decision::Decision;
-use crate::problem::{Mix, MixItem, MixProblem, Mixes, NO_NODES, mixes_of};
+use crate::problem::Mix;
 
 /// The kinds of a plan.
 #[derive(Debug, Clone, PartialEq)]
@@ -107,64 +101,16 @@ impl<'a> PlannedKinds<'a> {
         u8::try_from(at).ok()
     }
 
-    /// Nodes of the pool that are of none of the kinds.
-    pub(crate) fn strangers(&self, pool: &Pool) -> Vec<NodeId> {
-        let nodes = pool.holes.iter().map(|pooled| &pooled.hole.node);
-        let strange = nodes.filter(|node| self.place(node).is_none());
-        strange.cloned().collect()
-    }
-}
-
-/// A verdict for each trainer of a problem over mixes, in its order.
-pub(crate) fn of_trainers(
-    case: &Translated,
-    (problem, mixes): (&MixProblem, &Mixes),
-    kinds: &PlannedKinds<'_>,
-    trainers: &[TrainerRecord],
-    decision: &Decision,
-) -> Vec<TrainerVerdict> {
-    let slots = decision
-        .owners
-        .iter()
-        .copied()
-        .zip(mixes.of.iter().copied());
-    let given = mixes_of(problem.trainers.len(), slots);
-    let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
-    let records: Vec<&TrainerRecord> = records.collect();
-    let verdicts = records.iter().zip(&problem.trainers).zip(given);
-    let mut verdicts: Vec<TrainerVerdict> = verdicts
-        .map(|((record, item), mix)| TrainerVerdict {
-            trainer: record.spec.id.clone(),
-            before: item.current.iter().sum(),
-            after: mix.iter().sum(),
-            verdict: of_trainer(problem, item, mix, record, kinds),
-            basis: verdict::basis(record, mix.iter().sum()),
-            share: None,
-        })
-        .collect();
-    verdict::with_shares(&mut verdicts, &records, decision);
-    verdicts
-}
-
-fn of_trainer(
-    problem: &MixProblem,
-    item: &MixItem,
-    mix: Mix,
-    record: &TrainerRecord,
-    kinds: &PlannedKinds<'_>,
-) -> Verdict {
-    if mix == NO_NODES {
+    /// That a trainer cannot run on all of some nodes, and the fewest of one kind that it needs.
+    pub(crate) fn too_few(&self, record: &TrainerRecord, nodes: Mix) -> Option<Verdict> {
         let rates = &record.spec.kinds;
         let can_use = |name: &KindName| rates.is_any() || rates.curve(name).is_some();
-        let counts = kinds.names().iter().zip(problem.nodes);
-        let usable = counts.filter(|(name, _)| can_use(name));
+        let counts = || self.names.iter().zip(nodes);
+        let usable = counts().filter(|(name, _)| can_use(name));
         let pool = usable.clone().map(|(_, nodes)| nodes).sum();
         let least = |name: &KindName| record.spec.min_nodes.max(rates.least(name));
         let alone = usable.clone().any(|(name, nodes)| nodes >= least(name));
-        let most = || {
-            let counts = kinds.names().iter().zip(problem.nodes);
-            counts.map(|(name, nodes)| (name, nodes.min(rates.most(name))))
-        };
+        let most = || counts().map(|(name, nodes)| (name, nodes.min(rates.most(name))));
         let runs = |first, second| rates.rate(first, second).is_some_and(|rate| rate > 0.0);
         let mut later = most();
         let together = most().any(|first| {
@@ -173,44 +119,13 @@ fn of_trainer(
         });
         let min = usable.map(|(name, _)| least(name)).min();
         let min = min.unwrap_or(record.spec.min_nodes);
-        return if alone || together {
-            Verdict::Outbid
-        } else {
-            Verdict::TooFewNodes { pool, min }
-        };
+        (!alone && !together).then_some(Verdict::TooFewNodes { pool, min })
     }
-    if item.current == NO_NODES {
-        return Verdict::Start;
-    }
-    if item.current == mix {
-        return Verdict::Keep;
-    }
-    let present = if item.is_mix(item.current) {
-        item.value.at(item.current)
-    } else {
-        0.0
-    };
-    let more = problem.horizon_s * (item.value.at(mix) - present);
-    let cost = problem.horizon_s * item.value.at(mix) - item.gain(problem.horizon_s, mix);
-    if more >= 0.0 {
-        Verdict::Grow { gain: more, cost }
-    } else {
-        Verdict::Shrink { loss: -more, cost }
-    }
-}
 
-/// A verdict for each hole of the pool, sorted by node.
-pub(crate) fn of_holes(
-    case: &Translated,
-    pool: &Pool,
-    trainers: &[TrainerRecord],
-    decision: &Decision,
-) -> Vec<(NodeId, HoleVerdict)> {
-    verdict::holes(
-        case,
-        pool,
-        trainers,
-        &decision.owners,
-        &HoleVerdict::NoTaker,
-    )
+    /// Nodes of the pool that are of none of the kinds.
+    pub(crate) fn strangers(&self, pool: &Pool) -> Vec<NodeId> {
+        let nodes = pool.holes.iter().map(|pooled| &pooled.hole.node);
+        let strange = nodes.filter(|node| self.place(node).is_none());
+        strange.cloned().collect()
+    }
 }
