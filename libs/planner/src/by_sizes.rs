@@ -118,6 +118,7 @@ impl BySizes {
         };
         match self.settings.policy {
             Policy::Milp => mixed::patterns::solve(problem, &options),
+            Policy::EqualShare => equal_share_of_kinds(problem, &options),
             _ => mixed::solve_within(problem, &options, mixed::MOST_STEPS / u64::from(parts)),
         }
     }
@@ -293,6 +294,25 @@ impl BySizes {
             }
         }
     }
+}
+
+/// Equal shares of several kinds: each trainer has the share of an owner of its own.
+fn equal_share_of_kinds(problem: &MixProblem, options: &MilpOptions) -> (MixSizes, Solve) {
+    let each = (0..problem.trainers.len() as u32).map(|j| (1.0, vec![j]));
+    let each: Vec<(f64, Vec<u32>)> = each.collect();
+    let served = fair::kinds::settle(problem, &each, |own, nodes| {
+        let (sizes, _) = mixed::solve(&problem.part(own, nodes), options);
+        (sizes.objective, sum(sizes.mixes), ())
+    });
+    let sizes = problem.sizes(served.into_iter().map(|owner| owner.used).collect());
+    let solve = Solve {
+        outcome: Outcome::Found,
+        objective: sizes.objective,
+        solver: "equal-share".to_owned(),
+        shortcut: None,
+        stopped_by_clock: false,
+    };
+    (sizes, solve)
 }
 
 /// A seed from the start times of the slots, in any order.

@@ -31,7 +31,6 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         report_grace: agent.grace + SLACK,
         gather_wait: GATHER_WAIT,
         one_account: one_account(config),
-        policy: config.planner.policy,
         compares_sizes: !["fair", "as-given", "throughput"]
             .contains(&config.planner.objective.as_str()),
         uplink: config.planner.foresight.uplink,

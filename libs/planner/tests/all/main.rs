@@ -33,3 +33,4 @@ mod planner;
 mod recorded;
 mod scheduling;
 mod stability;
+mod together;

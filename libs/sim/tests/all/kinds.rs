@@ -8,8 +8,7 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_sim::{
-    Annotated, History, HoleTrace, Hooks, PoolTrace, Replayed, Settings, SimError,
-    replay,
+    Annotated, History, HoleTrace, Hooks, PoolTrace, Replayed, Settings, SimError, replay,
 };
 use proptest::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Settings of the controller.
 
-use lacuna_model::{Policy, Span};
+use lacuna_model::Span;
 
 use crate::settings::{Agent, Control};
 
@@ -33,8 +33,6 @@ pub struct ControllerConfig {
     pub report_grace: Span,
     /// Whether programs of all owners run under one account.
     pub one_account: bool,
-    /// The policy of plans, since some know one kind of nodes only.
-    pub policy: Policy,
     /// Whether plans compare trainers by their speed-up, and not by their rates.
     pub compares_sizes: bool,
     /// How many crossing trainers the uplink of a leaf carries at full speed; all if absent.
@@ -81,7 +79,6 @@ impl Default for ControllerConfig {
             healthy_after: Span::from_secs(60),
             report_grace: Span::from_secs(60),
             one_account: false,
-            policy: Policy::Auto,
             compares_sizes: false,
             uplink: None,
             on_demand: None,

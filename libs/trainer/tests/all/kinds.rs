@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    KindName, KindRates, MixedPoint, NodeKinds, Policy, ScalingCurve, Span, TrainerSpec, Work,
+    KindName, KindRates, MixedPoint, NodeKinds, ScalingCurve, Span, TrainerSpec, Work,
 };
 use lacuna_trainer::controller::Input;
 
@@ -200,15 +200,10 @@ fn a_submission_that_cannot_be_planned_is_refused_with_a_remedy() {
         spec.throughput = ScalingCurve::linear(55.0, 6).unwrap();
     });
     assert!(error.contains("contradict the scaling curve"), "{error}");
-    // Distance counts beside kinds, and every policy plans them.
-    let mut config = config();
-    config.policy = Policy::Forecast;
-    let mut w = World::new(1, 12, config);
-    w.snapshot();
-    w.input(Input::Kinds(kinds("gpu")));
+    // Distance counts beside kinds.
     let mut far = by_kind("a");
     far.distance = lacuna_model::Distance::Shares(vec![0.5]);
-    submit(&mut w, vec![far]).unwrap();
+    submit(&mut world(gpu()), vec![far]).unwrap();
 }
 
 #[test]

@@ -47,9 +47,24 @@ impl Bids {
         }
     }
 
-    /// The bid of the trainer `at` for the best number of these places, in their order: at least
-    /// one, and enough to run. Nothing if it can take none.
+    /// The bid of the trainer `at` for the best number of these places of one kind, in their order:
+    /// at least one, and enough to run. Nothing if it can take none.
     fn bid(
+        &self,
+        weighed: &Weighed<'_>,
+        at: usize,
+        member: &Member<'_>,
+        places: impl Iterator<Item = usize> + Clone,
+    ) -> Option<Offer> {
+        let scenarios = weighed.scenarios;
+        let of_kind = |kind| places.clone().filter(move |at| scenarios.kind(*at) == kind);
+        let bids = scenarios.kinds();
+        let bids = bids.filter_map(|kind| self.bid_on_kind(weighed, at, member, of_kind(kind)));
+        let net = |offer: &Offer| offer.gain - weighed.input.settings.hysteresis * offer.cost;
+        bids.reduce(|best, next| if net(&next) > net(&best) { next } else { best })
+    }
+
+    fn bid_on_kind(
         &self,
         weighed: &Weighed<'_>,
         at: usize,
@@ -76,6 +91,9 @@ impl Bids {
                 continue;
             }
             let gain = node_set.value(member, shadow_price) - value;
+            if !gain.is_finite() {
+                continue;
+            }
             let cost = cost(member, &node_set) - paid;
             let net = gain - weighed.input.settings.hysteresis * cost;
             if best.is_none_or(|(most, ..)| net > most) {

@@ -50,9 +50,9 @@ impl Reasons {
             reason.worth = node_set.value(member, shadow_price);
             reason.cost = cost(member, &node_set);
             reason.more = bids.more(weighed, at, member);
-            *old_value = weighed
-                .node_set(old.iter().copied())
-                .value(member, shadow_price);
+            let before = weighed.node_set(old.iter().copied());
+            let value = before.value(member, shadow_price);
+            *old_value = if value.is_finite() { value } else { 0.0 };
         }
         reasons.classify(weighed, &after, &bids);
         reasons
@@ -198,7 +198,10 @@ fn own(
     let rest = if rest.nodes() < member.item.min {
         0.0
     } else {
-        rest.value(member, shadow_price)
+        // It may not be able to run on the others alone.
+        Some(rest.value(member, shadow_price))
+            .filter(|value| value.is_finite())
+            .unwrap_or(0.0)
     };
     let (within_s, cost) = if same {
         (member.item.down_s, 0.0)

@@ -1,0 +1,196 @@
+//! Each pair of capabilities plans together, and each still has its effect.
+
+use lacuna_model::{
+    Distance, Elastic, Generation, KindName, KindRates, Launch, Loading, NodeId, NodeKinds, Plan,
+    ScalingCurve, Topology, TrainerId,
+};
+use lacuna_planner::check::{Context, check};
+use lacuna_planner::objective::Objective;
+use lacuna_planner::{Input, Planner, Settings};
+
+use crate::forecast::{ends_at, nodes_of, points, with_forecasts};
+use crate::language::{Case, case, node};
+
+const NODES: usize = 8;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Can {
+    Forecasts,
+    Fair,
+    Distance,
+    Kinds,
+    Loaders,
+    Goodput,
+    Profiling,
+    Pilots,
+}
+
+const ALL: [Can; 8] = [
+    Can::Forecasts,
+    Can::Fair,
+    Can::Distance,
+    Can::Kinds,
+    Can::Loaders,
+    Can::Goodput,
+    Can::Profiling,
+    Can::Pilots,
+];
+
+fn kind(name: &str) -> KindName {
+    KindName::new(name).unwrap()
+}
+
+/// The first half of the nodes has one kind and one leaf, the second half another.
+fn is_first(n: usize) -> bool {
+    n < NODES / 2
+}
+
+fn kinds() -> NodeKinds {
+    let name = |n| kind(if is_first(n) { "cpu" } else { "gpu" });
+    NodeKinds::new((0..NODES).map(|n| (node(n), name(n))).collect())
+}
+
+fn topology() -> Topology {
+    let leaf = |n| vec![if is_first(n) { "l1" } else { "l2" }.to_owned()];
+    let rows = (0..NODES).map(|n| (node(n), leaf(n)));
+    Topology::new(rows.collect()).unwrap()
+}
+
+fn curve(rate: f64, most: u32) -> ScalingCurve {
+    ScalingCurve::linear(rate, most).unwrap()
+}
+
+/// Trainers `a` (3 nodes at most) and `b`, and for loaders `l`.
+fn posed(can: &[Can]) -> Case {
+    let has = |one| can.contains(&one);
+    let mut case = case().hole(NODES, "20m");
+    // The first node leaves at once, the others stay for an hour or more.
+    let stays = points(&[(3600.0, 1.0), (7200.0, 0.0)]);
+    let mut forecasts = vec![stays; NODES];
+    forecasts[0] = ends_at(1.0);
+    let links = has(Can::Forecasts).then_some(0.0);
+    case = with_forecasts(case, &forecasts, links);
+    case = case.trainer("a").nodes(1..=3).trainer("b").nodes(1..=2);
+    let [a, b] = &mut case.trainers[..] else {
+        unreachable!()
+    };
+    if has(Can::Fair) {
+        a.spec.owner = Some("ann".to_owned());
+        b.spec.owner = Some("bob".to_owned());
+    }
+    if has(Can::Distance) {
+        a.spec.distance = Distance::Shares(vec![0.2]);
+        b.spec.distance = Distance::Shares(vec![0.2]);
+    }
+    if has(Can::Kinds) || has(Can::Loaders) {
+        let rates = [(kind("cpu"), curve(1.0, 3)), (kind("gpu"), curve(10.0, 3))];
+        a.spec.kinds = KindRates::new(rates.into(), Vec::new()).unwrap();
+        a.spec.throughput = curve(10.0, 3);
+    }
+    if has(Can::Profiling) || has(Can::Pilots) {
+        case = case.program(Elastic::Restart, "0s", None);
+        let b = &mut case.trainers[1].spec;
+        if let Launch::Command { profile, .. } = &mut b.launch {
+            *profile = has(Can::Profiling);
+        }
+    }
+    if has(Can::Loaders) {
+        let owner = case.trainers[0].spec.owner.clone();
+        case = case.trainer("l").nodes(1..=1);
+        let loader = &mut case.trainers[2].spec;
+        let rates = KindRates::new([(kind("cpu"), curve(5.0, 1))].into(), Vec::new()).unwrap();
+        let serves = Loading::For(TrainerId::new("a").unwrap());
+        loader.kinds = rates.with_loading(serves).unwrap();
+        loader.throughput = curve(5.0, 1);
+        loader.owner = owner;
+    }
+    for record in &case.trainers {
+        record.spec.check().unwrap();
+    }
+    case
+}
+
+fn planned(case: &Case, can: &[Can]) -> Plan {
+    let has = |one| can.contains(&one);
+    let (kinds, topology) = (kinds(), topology());
+    let mut settings = Settings::default();
+    settings.foresight.joint.uplink = Some(1);
+    let objective = match has(Can::Goodput) {
+        true => Objective::Goodput,
+        false => Objective::Fair,
+    };
+    let mut planner = Planner::new(settings).maximising(objective);
+    let by_kind = has(Can::Kinds) || has(Can::Loaders);
+    let kinds = by_kind.then_some(&kinds);
+    let plan = planner.plan_of(&Input {
+        pool: &case.pool,
+        trainers: &case.trainers,
+        unusable: &[],
+        generation: Generation(1),
+        stale: false,
+        topology: has(Can::Distance).then_some(&topology),
+        kinds,
+        pilot_s: if has(Can::Pilots) { 20.0 } else { 0.0 },
+        followed: Generation(0),
+    });
+    let context = Context {
+        kinds,
+        ..case.context()
+    };
+    assert_eq!(check(&plan, &context), [], "{can:?}: {plan:#?}");
+    assert_eq!(planner.refused(), [], "{can:?}");
+    plan
+}
+
+/// Whether a capability had its effect on a plan.
+fn shows(one: Can, can: &[Can], plan: &Plan) -> bool {
+    let of = |name| nodes_of(plan, name);
+    let firsts = |name| {
+        let nodes = of(name);
+        let named = |n: &String| (0..NODES).find(|at| node(*at) == NodeId::new(n).unwrap());
+        let firsts = nodes.iter().filter(|n| named(n).is_some_and(is_first));
+        (firsts.count(), nodes.len())
+    };
+    let verdict = |name: &str| {
+        let mut verdicts = plan.report.trainers.iter();
+        verdicts.find(|v| v.trainer.as_str() == name)
+    };
+    match one {
+        // No trainer takes the node that leaves at once.
+        Can::Forecasts => ["a", "b", "l"]
+            .iter()
+            .all(|name| !of(name).contains(&"a00".to_owned())),
+        Can::Fair if can.contains(&Can::Goodput) => true,
+        Can::Fair => verdict("b").is_some_and(|v| v.share.is_some()),
+        Can::Distance => ["a", "b"].into_iter().all(|name| {
+            let (firsts, all) = firsts(name);
+            firsts == 0 || firsts == all
+        }),
+        Can::Kinds | Can::Loaders if one == Can::Kinds => firsts("a") == (0, of("a").len()),
+        Can::Kinds | Can::Loaders => firsts("l") == (1, 1),
+        Can::Profiling => verdict("b").is_some_and(|v| v.basis.is_some()),
+        Can::Goodput | Can::Pilots => !of("b").is_empty(),
+    }
+}
+
+#[test]
+fn each_pair_of_capabilities_plans_together() {
+    for (at, first) in ALL.into_iter().enumerate() {
+        for second in ALL.into_iter().skip(at) {
+            let can = [first, second];
+            let case = posed(&can);
+            let plan = planned(&case, &can);
+            for one in can {
+                assert!(shows(one, &can, &plan), "{one:?} of {can:?}: {plan:#?}");
+            }
+            // An owner may be dealt the node that leaves at once, and refuse it.
+            assert!(nodes_of(&plan, "a").len() >= 2, "{can:?}: {plan:#?}");
+            assert!(!nodes_of(&plan, "b").is_empty(), "{can:?}: {plan:#?}");
+        }
+    }
+    let plan = planned(&posed(&ALL), &ALL);
+    assert!(
+        ALL.into_iter().all(|one| shows(one, &ALL, &plan)),
+        "{plan:#?}"
+    );
+}
