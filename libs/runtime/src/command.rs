@@ -14,6 +14,8 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
+use crate::virtual_time;
+
 /// Bytes of standard error that are kept: the last ones, where programs name the cause.
 const STDERR: usize = 4096;
 
@@ -156,7 +158,7 @@ impl Ended {
 }
 
 /// Runs a program to its end, with `input` as its standard input. A failed or dropped run kills the
-/// program with all its children.
+/// program with all its children. In virtual time a program takes none, and all else waits for it.
 ///
 /// # Errors
 /// [`CommandError`], except [`CommandError::Failed`]: the exit status is in the answer.
@@ -170,6 +172,9 @@ pub async fn run(
         .get_program()
         .to_string_lossy()
         .into_owned();
+    if virtual_time::is_on() {
+        return run_at_once(&program, command, input, bounds);
+    }
     let stdin = input.map_or_else(Stdio::null, |_| Stdio::piped());
     command
         .stdin(stdin)
@@ -208,6 +213,24 @@ pub async fn run(
     };
     group.kill().await;
     Err(error)
+}
+
+/// Runs a program in real time, on a thread of its own, until it ends.
+fn run_at_once(
+    program: &str,
+    command: Command,
+    input: Option<&str>,
+    bounds: Bounds,
+) -> Result<Ended, CommandError> {
+    let real = || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| CommandError::of(program, e))?;
+        runtime.block_on(run(command, input, bounds))
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(real).join());
+    ended.unwrap_or_else(|_| Err(CommandError::of(program, io::Error::other("it panicked"))))
 }
 
 /// The whole output of a pipe, if it has at most `most` bytes.

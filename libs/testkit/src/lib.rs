@@ -1,5 +1,5 @@
-//! For tests only: a private nats-server, golden files, builders, and commands that run in a
-//! folder.
+//! For tests only: servers and services, in virtual time or not, golden files, builders, and
+//! commands that run in a folder.
 
 mod bench;
 mod build;
@@ -7,6 +7,8 @@ mod figures;
 mod golden;
 mod logs;
 mod nats;
+mod server;
+mod service;
 
 pub use bench::{Bench, json, program};
 pub use build::{events, hole, launch, node, pool, record, reporting, spec};
@@ -15,3 +17,5 @@ pub use golden::golden;
 pub use lacuna_skip::{Missing, Need, data, or_skip, torch_python};
 pub use logs::logged_address;
 pub use nats::{TestNats, connect};
+pub use server::{Server, in_virtual_and_real_time, in_virtual_time};
+pub use service::{Service, until};

@@ -1,6 +1,6 @@
 //! The executor against fake commands of Slurm; the test plays forecast and agents.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 #[path = "pilots/operator.rs"]
@@ -12,19 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lacuna_control_service::Config;
-use lacuna_control_service::run;
+use lacuna_control_service::{Config};
 use lacuna_model::{Activity, AgentStatus, Epoch, EventKind, NodeEvent, Span, Timestamp};
-use lacuna_runtime::{
-    Bus, NoArgs, ServiceError, Tasks,
-    metrics::{Registry, expose},
-};
-use lacuna_testkit::{TestNats, connect, node, pool};
+use lacuna_runtime::{Bus};
+use lacuna_testkit::{Service, in_virtual_and_real_time, in_virtual_time, node, pool};
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
-use tokio_util::sync::CancellationToken;
 
-use common::{cluster, context};
+use common::{cluster, start};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -101,52 +96,6 @@ impl Slurm {
     }
 }
 
-struct Control {
-    registry: Registry,
-    stop: CancellationToken,
-    tasks: Tasks,
-    running: tokio::task::JoinHandle<Result<(), ServiceError>>,
-}
-
-impl Control {
-    async fn start(nats: &TestNats, config: Config) -> Self {
-        let (registry, stop) = (Registry::new(), CancellationToken::new());
-        let ctx = context(nats, config, &registry, &stop).await;
-        let tasks = ctx.tasks.clone();
-        let running = tokio::spawn(run(ctx, NoArgs {}));
-        Self {
-            registry,
-            stop,
-            tasks,
-            running,
-        }
-    }
-
-    fn metric(&self, name: &str) -> f64 {
-        let text = expose(&self.registry).unwrap();
-        let line = text.lines().find_map(|l| l.strip_prefix(name));
-        line.map_or(-1.0, |value| value.trim().parse().unwrap())
-    }
-
-    async fn until(&self, what: &str, mut reached: impl FnMut(&Self) -> bool) {
-        let waited = tokio::time::timeout(LIMIT, async {
-            while !reached(self) {
-                assert!(!self.running.is_finished(), "control has ended");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        });
-        if waited.await.is_err() {
-            panic!("never: {what}\n{}", expose(&self.registry).unwrap());
-        }
-    }
-
-    async fn end(self) {
-        self.stop.cancel();
-        self.running.await.unwrap().unwrap();
-        self.tasks.finish(Duration::from_secs(5)).await;
-    }
-}
-
 async fn idle(bus: &Bus, seq: u64, names: &[&str]) {
     let state = PoolState {
         pool: pool(seq, 100, names),
@@ -180,177 +129,187 @@ async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>
     bus.publish(&subject, &status, "").await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    // Jobs of others, one of the same name.
-    let theirs = "7|1|train|RUNNING|n9|n9|lacuna-pilot|lacuna:other\n8|1|train|RUNNING|n8|n8|x|y\n";
-    std::fs::write(slurm.path("jobs/7"), theirs).unwrap();
-    let control = Control::start(&nats, slurm.config("on")).await;
-    idle(&bus, 1, &["n1", "n2", "n3"]).await;
-    control
-        .until("three submissions", |_| {
-            slurm.lines("sbatch.log").len() == 3
-        })
-        .await;
-    let lines = slurm.lines("sbatch.log");
-    let first = lines.iter().find(|l| l.contains("--nodelist=n1 ")).unwrap();
-    for part in [
-        "--parsable",
-        "--comment=lacuna:c",
-        "--nodelist=n1",
-        "--no-requeue",
-        "--partition=filler",
-        // The forecast says two minutes; nothing is shorter than the setting.
-        "--time=00:05:00",
-    ] {
-        assert!(first.contains(part), "{first}");
-    }
-    let script = std::fs::read_to_string(slurm.path("script")).unwrap();
-    assert!(script.contains("exec srun"), "{script}");
-    for name in ["n1", "n2", "n3"] {
-        speak(&bus, name, false).await;
-    }
-    let running = "lacuna_control_pilots{state=\"running\"}";
-    control
-        .until("three run", |c| c.metric(running) == 3.0)
-        .await;
-    // Control goes; the pilots stay.
-    control.end().await;
-    assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
-    let control = Control::start(&nats, slurm.config("on")).await;
-    control
-        .until("three are found", |c| c.metric(running) == 3.0)
-        .await;
-    assert_eq!(control.metric("lacuna_control_pilots_adopted_total"), 3.0);
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(slurm.lines("sbatch.log").len(), 3);
-    control.end().await;
-    // Off: ours go, others stay.
-    let control = Control::start(&nats, slurm.config("off")).await;
-    let ended = "lacuna_control_pilots_ended_total{end=\"cancelled\"}";
-    control
-        .until("three are cancelled", |c| c.metric(ended) == 3.0)
-        .await;
-    let cancelled = slurm.lines("scancel.log").join(" ");
-    for ours in ["101", "102", "103", "--name=lacuna-pilot"] {
-        assert!(cancelled.contains(ours), "{cancelled}");
-    }
-    let words: Vec<&str> = cancelled.split(' ').collect();
-    assert!(
-        !words.contains(&"7") && !words.contains(&"8"),
-        "{cancelled}"
-    );
-    // A batch job waited for the pilot that another user ended, and for none of these.
-    for name in ["n1", "n2", "n3", "n4"] {
-        speaks(&bus, name, true, Some(Span::from_ms(5))).await;
-    }
-    let left = "lacuna_control_harm_seconds_count{cause=\"idle\"}";
-    control
-        .until("all have left", |c| c.metric(left) == 4.0)
-        .await;
-    for (seq, name) in [(1, "n1"), (2, "n2"), (3, "n3"), (4, "n4")] {
-        let begins = NodeEvent {
-            seq,
-            at: Timestamp::from_unix(200),
-            kind: EventKind::NodeBusy { node: node(name) },
-        };
-        let id = format!("{seq}.{name}.node.busy.200");
-        let subject = address::event(&cluster());
-        bus.store(&subject, &begins, &id).await.unwrap();
-    }
-    let jobs = "lacuna_control_handover_seconds_count";
-    control
-        .until("the last has begun", |c| c.metric(jobs) > 0.0)
-        .await;
-    assert_eq!(control.metric(jobs), 1.0);
-    control.end().await;
+#[test]
+fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
+    in_virtual_and_real_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        // Jobs of others, one of the same name.
+        let theirs =
+            "7|1|train|RUNNING|n9|n9|lacuna-pilot|lacuna:other\n8|1|train|RUNNING|n8|n8|x|y\n";
+        std::fs::write(slurm.path("jobs/7"), theirs).unwrap();
+        let control = start(&nats, slurm.config("on")).await;
+        idle(&bus, 1, &["n1", "n2", "n3"]).await;
+        control
+            .until("three submissions", |_| {
+                slurm.lines("sbatch.log").len() == 3
+            })
+            .await;
+        let lines = slurm.lines("sbatch.log");
+        let first = lines.iter().find(|l| l.contains("--nodelist=n1 ")).unwrap();
+        for part in [
+            "--parsable",
+            "--comment=lacuna:c",
+            "--nodelist=n1",
+            "--no-requeue",
+            "--partition=filler",
+            // The forecast says two minutes; nothing is shorter than the setting.
+            "--time=00:05:00",
+        ] {
+            assert!(first.contains(part), "{first}");
+        }
+        let script = std::fs::read_to_string(slurm.path("script")).unwrap();
+        assert!(script.contains("exec srun"), "{script}");
+        for name in ["n1", "n2", "n3"] {
+            speak(&bus, name, false).await;
+        }
+        let running = "lacuna_control_pilots{state=\"running\"}";
+        control
+            .until("three run", |c| c.metric(running) == 3.0)
+            .await;
+        // Control goes; the pilots stay.
+        control.stop().await;
+        assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
+        let control = start(&nats, slurm.config("on")).await;
+        control
+            .until("three are found", |c| c.metric(running) == 3.0)
+            .await;
+        assert_eq!(control.metric("lacuna_control_pilots_adopted_total"), 3.0);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(slurm.lines("sbatch.log").len(), 3);
+        control.stop().await;
+        // Off: ours go, others stay.
+        let control = start(&nats, slurm.config("off")).await;
+        let ended = "lacuna_control_pilots_ended_total{end=\"cancelled\"}";
+        control
+            .until("three are cancelled", |c| c.metric(ended) == 3.0)
+            .await;
+        let cancelled = slurm.lines("scancel.log").join(" ");
+        for ours in ["101", "102", "103", "--name=lacuna-pilot"] {
+            assert!(cancelled.contains(ours), "{cancelled}");
+        }
+        let words: Vec<&str> = cancelled.split(' ').collect();
+        assert!(
+            !words.contains(&"7") && !words.contains(&"8"),
+            "{cancelled}"
+        );
+        // A batch job waited for the pilot that another user ended, and for none of these.
+        for name in ["n1", "n2", "n3", "n4"] {
+            speaks(&bus, name, true, Some(Span::from_ms(5))).await;
+        }
+        let left = "lacuna_control_harm_seconds_count{cause=\"idle\"}";
+        control
+            .until("all have left", |c| c.metric(left) == 4.0)
+            .await;
+        for (seq, name) in [(1, "n1"), (2, "n2"), (3, "n3"), (4, "n4")] {
+            let begins = NodeEvent {
+                seq,
+                at: Timestamp::from_unix(200),
+                kind: EventKind::NodeBusy { node: node(name) },
+            };
+            let id = format!("{seq}.{name}.node.busy.200");
+            let subject = address::event(&cluster());
+            bus.store(&subject, &begins, &id).await.unwrap();
+        }
+        let jobs = "lacuna_control_handover_seconds_count";
+        control
+            .until("the last has begun", |c| c.metric(jobs) > 0.0)
+            .await;
+        assert_eq!(control.metric(jobs), 1.0);
+        control.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    let control = Control::start(&nats, slurm.config("on")).await;
-    idle(&bus, 1, &["n1"]).await;
-    control
-        .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
-        .await;
-    speak(&bus, "n1", false).await;
-    let running = "lacuna_control_pilots{state=\"running\"}";
-    control.until("it runs", |c| c.metric(running) == 1.0).await;
-    speak(&bus, "n1", true).await;
-    let job = std::fs::read_to_string(slurm.path("jobs/101")).unwrap();
-    std::fs::write(slurm.path("jobs/101"), job.replace("RUNNING", "PREEMPTED")).unwrap();
-    idle(&bus, 2, &[]).await;
-    let preempted = "lacuna_control_pilots_ended_total{end=\"preempted\"}";
-    control
-        .until("it is over", |c| c.metric(preempted) == 1.0)
-        .await;
-    assert_eq!(slurm.lines("sbatch.log").len(), 1);
-    idle(&bus, 3, &["n1"]).await;
-    control
-        .until("another", |_| slurm.lines("sbatch.log").len() == 2)
-        .await;
-    let failed = "lacuna_control_pilots_failed_total{cause=\"died young\"}";
-    assert_eq!(control.metric(failed), 0.0);
-    control.end().await;
+#[test]
+fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        let control = start(&nats, slurm.config("on")).await;
+        idle(&bus, 1, &["n1"]).await;
+        control
+            .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
+            .await;
+        speak(&bus, "n1", false).await;
+        let running = "lacuna_control_pilots{state=\"running\"}";
+        control.until("it runs", |c| c.metric(running) == 1.0).await;
+        speak(&bus, "n1", true).await;
+        let job = std::fs::read_to_string(slurm.path("jobs/101")).unwrap();
+        std::fs::write(slurm.path("jobs/101"), job.replace("RUNNING", "PREEMPTED")).unwrap();
+        idle(&bus, 2, &[]).await;
+        let preempted = "lacuna_control_pilots_ended_total{end=\"preempted\"}";
+        control
+            .until("it is over", |c| c.metric(preempted) == 1.0)
+            .await;
+        assert_eq!(slurm.lines("sbatch.log").len(), 1);
+        idle(&bus, 3, &["n1"]).await;
+        control
+            .until("another", |_| slurm.lines("sbatch.log").len() == 2)
+            .await;
+        let failed = "lacuna_control_pilots_failed_total{cause=\"died young\"}";
+        assert_eq!(control.metric(failed), 0.0);
+        control.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn no_pilot_is_submitted_in_mode_observe_or_without_lists() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    let control = Control::start(&nats, slurm.config("observe")).await;
-    idle(&bus, 1, &["n1"]).await;
-    let seen = "lacuna_control_pilots_nodes{state=\"idle\"}";
-    control
-        .until("the pool is seen", |c| c.metric(seen) == 1.0)
-        .await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-    control.end().await;
-    // The scheduler's lists do not come: pilots may be there.
-    slurm.touch("away");
-    let control = Control::start(&nats, slurm.config("on")).await;
-    let failures = "lacuna_control_pilots_command_failures_total{command=\"list\"}";
-    control
-        .until("lists fail", |c| c.metric(failures) >= 3.0)
-        .await;
-    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-    assert_eq!(control.metric("lacuna_control_pilots_blind"), 1.0);
-    control.end().await;
+#[test]
+fn no_pilot_is_submitted_in_mode_observe_or_without_lists() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        let control = start(&nats, slurm.config("observe")).await;
+        idle(&bus, 1, &["n1"]).await;
+        let seen = "lacuna_control_pilots_nodes{state=\"idle\"}";
+        control
+            .until("the pool is seen", |c| c.metric(seen) == 1.0)
+            .await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+        control.stop().await;
+        // The scheduler's lists do not come: pilots may be there.
+        slurm.touch("away");
+        let control = start(&nats, slurm.config("on")).await;
+        let failures = "lacuna_control_pilots_command_failures_total{command=\"list\"}";
+        control
+            .until("lists fail", |c| c.metric(failures) >= 3.0)
+            .await;
+        assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+        assert_eq!(control.metric("lacuna_control_pilots_blind"), 1.0);
+        control.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_submission_that_is_denied_hangs_or_has_no_program_is_named() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    idle(&bus, 1, &["n1"]).await;
-    let refused = |cause: &str| format!("lacuna_control_pilots_refused_total{{cause=\"{cause}\"}}");
-    slurm.touch("deny");
-    let control = Control::start(&nats, slurm.config("on")).await;
-    control
-        .until("denied", |c| c.metric(&refused("denied")) == 1.0)
-        .await;
-    control.end().await;
-    std::fs::remove_file(slurm.path("deny")).unwrap();
-    slurm.touch("hang");
-    let control = Control::start(&nats, slurm.config("on")).await;
-    control
-        .until("hangs", |c| c.metric(&refused("unreachable")) == 1.0)
-        .await;
-    control.end().await;
-    let mut config = slurm.config("on");
-    if let Some(pilots) = &mut config.control.pilots {
-        pilots.commands.submit = vec!["/no/such/sbatch".to_owned()];
-    }
-    let control = Control::start(&nats, config).await;
-    control
-        .until("missing", |c| c.metric(&refused("missing")) == 1.0)
-        .await;
-    control.end().await;
+#[test]
+fn a_submission_that_is_denied_hangs_or_has_no_program_is_named() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        idle(&bus, 1, &["n1"]).await;
+        let refused =
+            |cause: &str| format!("lacuna_control_pilots_refused_total{{cause=\"{cause}\"}}");
+        slurm.touch("deny");
+        let control = start(&nats, slurm.config("on")).await;
+        control
+            .until("denied", |c| c.metric(&refused("denied")) == 1.0)
+            .await;
+        control.stop().await;
+        std::fs::remove_file(slurm.path("deny")).unwrap();
+        slurm.touch("hang");
+        let control = start(&nats, slurm.config("on")).await;
+        control
+            .until("hangs", |c| c.metric(&refused("unreachable")) == 1.0)
+            .await;
+        control.stop().await;
+        let mut config = slurm.config("on");
+        if let Some(pilots) = &mut config.control.pilots {
+            pilots.commands.submit = vec!["/no/such/sbatch".to_owned()];
+        }
+        let control = start(&nats, config).await;
+        control
+            .until("missing", |c| c.metric(&refused("missing")) == 1.0)
+            .await;
+        control.stop().await;
+    });
 }
 
 const GOOD: &str = "PreemptType = preempt/partition_prio\nPreemptMode = CANCEL\n\n\
@@ -368,82 +327,86 @@ fn checked(slurm: &Slurm, answer: &str, overridden: bool) -> Config {
     config
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_slurm_that_would_harm_batch_jobs_gets_no_pilots_unless_overridden() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    idle(&bus, 1, &["n1"]).await;
-    let bad = GOOD.replace("PriorityTier=10", "PriorityTier=1");
-    let fatal = "lacuna_control_pilots_check_conditions{verdict=\"fatal\"}";
-    let control = Control::start(&nats, checked(&slurm, &bad, false)).await;
-    let observes = "lacuna_control_pilots_mode{mode=\"observe\"}";
-    control
-        .until("observes", |c| c.metric(observes) == 1.0)
-        .await;
-    assert!(control.metric(fatal) >= 1.0);
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-    control.end().await;
-    for (answer, overridden, nodes) in [(bad.as_str(), true, "n1"), (GOOD, false, "n2")] {
-        idle(&bus, 2, &[nodes]).await;
-        let control = Control::start(&nats, checked(&slurm, answer, overridden)).await;
-        let wanted = format!("--nodelist={nodes} ");
+#[test]
+fn a_slurm_that_would_harm_batch_jobs_gets_no_pilots_unless_overridden() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        idle(&bus, 1, &["n1"]).await;
+        let bad = GOOD.replace("PriorityTier=10", "PriorityTier=1");
+        let fatal = "lacuna_control_pilots_check_conditions{verdict=\"fatal\"}";
+        let control = start(&nats, checked(&slurm, &bad, false)).await;
+        let observes = "lacuna_control_pilots_mode{mode=\"observe\"}";
         control
-            .until("a submission", |_| {
-                slurm
-                    .lines("sbatch.log")
-                    .iter()
-                    .any(|l| l.contains(&wanted))
-            })
+            .until("observes", |c| c.metric(observes) == 1.0)
             .await;
-        control.end().await;
-    }
+        assert!(control.metric(fatal) >= 1.0);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+        control.stop().await;
+        for (answer, overridden, nodes) in [(bad.as_str(), true, "n1"), (GOOD, false, "n2")] {
+            idle(&bus, 2, &[nodes]).await;
+            let control = start(&nats, checked(&slurm, answer, overridden)).await;
+            let wanted = format!("--nodelist={nodes} ");
+            control
+                .until("a submission", |_| {
+                    slurm
+                        .lines("sbatch.log")
+                        .iter()
+                        .any(|l| l.contains(&wanted))
+                })
+                .await;
+            control.stop().await;
+        }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    let mut config = slurm.config("observe");
-    if let Some(pilots) = &mut config.control.pilots {
-        pilots.assumed.start = lacuna_model::Span::ZERO;
-        pilots.assumed.delay = lacuna_model::Span::from_secs(3);
-    }
-    let control = Control::start(&nats, config).await;
-    idle(&bus, 1, &["n1", "n2", "n3"]).await;
-    let allocation = lacuna_model::Allocation {
-        trainer: lacuna_model::TrainerId::new("t").unwrap(),
-        nodes: vec![node("n1"), node("n2")],
-    };
-    let plan = lacuna_wire::msg::PlanState {
-        plan: lacuna_model::Plan::by_hand(1, Timestamp::from_unix(100), 1, vec![allocation]),
-        trainers_version: 1,
-        runs: Vec::new(),
-        latency_s: 0.0,
-    };
-    bus.store(&address::plan(&cluster()), &plan, "")
-        .await
-        .unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    // A batch job takes one of the plan and one that is not in it.
-    idle(&bus, 2, &["n2"]).await;
-    let wanted = "lacuna_control_observed_wanted_nodes_total";
-    control
-        .until("one is wanted", |c| c.metric(wanted) == 1.0)
-        .await;
-    assert_eq!(
-        control.metric("lacuna_control_observed_delay_seconds_total"),
-        3.0
-    );
-    control.end().await;
-    let bucket = bus.bucket(address::observed_bucket(&cluster()));
-    let kept = bucket.list().await.unwrap();
-    let sum = |of: fn(&lacuna_wire::msg::ObservedHour) -> f64| -> f64 {
-        kept.iter().map(|entry| of(&entry.value)).sum()
-    };
-    assert_eq!(sum(|h| h.wanted as f64), 1.0);
-    assert_eq!(sum(|h| h.pilots as f64), 2.0);
-    assert!(sum(|h| h.harvested_node_s) >= 2.0, "{kept:?}");
-    assert!(sum(|h| h.idle_node_s) > sum(|h| h.planned_node_s));
-    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+#[test]
+fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        let mut config = slurm.config("observe");
+        if let Some(pilots) = &mut config.control.pilots {
+            pilots.assumed.start = lacuna_model::Span::ZERO;
+            pilots.assumed.delay = lacuna_model::Span::from_secs(3);
+        }
+        let control = start(&nats, config).await;
+        idle(&bus, 1, &["n1", "n2", "n3"]).await;
+        let allocation = lacuna_model::Allocation {
+            trainer: lacuna_model::TrainerId::new("t").unwrap(),
+            nodes: vec![node("n1"), node("n2")],
+        };
+        let plan = lacuna_wire::msg::PlanState {
+            plan: lacuna_model::Plan::by_hand(1, Timestamp::from_unix(100), 1, vec![allocation]),
+            trainers_version: 1,
+            runs: Vec::new(),
+            latency_s: 0.0,
+        };
+        bus.store(&address::plan(&cluster()), &plan, "")
+            .await
+            .unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        // A batch job takes one of the plan and one that is not in it.
+        idle(&bus, 2, &["n2"]).await;
+        let wanted = "lacuna_control_observed_wanted_nodes_total";
+        control
+            .until("one is wanted", |c| c.metric(wanted) == 1.0)
+            .await;
+        assert_eq!(
+            control.metric("lacuna_control_observed_delay_seconds_total"),
+            3.0
+        );
+        control.stop().await;
+        let bucket = bus.bucket(address::observed_bucket(&cluster()));
+        let kept = bucket.list().await.unwrap();
+        let sum = |of: fn(&lacuna_wire::msg::ObservedHour) -> f64| -> f64 {
+            kept.iter().map(|entry| of(&entry.value)).sum()
+        };
+        assert_eq!(sum(|h| h.wanted as f64), 1.0);
+        assert_eq!(sum(|h| h.pilots as f64), 2.0);
+        assert!(sum(|h| h.harvested_node_s) >= 2.0, "{kept:?}");
+        assert!(sum(|h| h.idle_node_s) > sum(|h| h.planned_node_s));
+        assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+    });
 }

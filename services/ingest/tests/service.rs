@@ -17,10 +17,7 @@ use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{
-    Bus, ClusterClock, Follow, Health, NoArgs, Received, ServiceError, Start, Stopwatch,
-    Superseded, Tasks, bus,
-};
+use lacuna_runtime::{Bus, ClusterClock, Follow, Health, NoArgs, Received, ServiceError, Start, Stopwatch, Superseded, Tasks, bus};
 use lacuna_scheduler::ingest::{Recording, RecordingPace};
 use lacuna_testkit::{TestNats, connect, golden};
 use lacuna_wire::address;

@@ -1,4 +1,4 @@
-//! The service against a real nats-server.
+//! The service on its bus; the test plays forecast and control.
 
 #![expect(
     clippy::unwrap_used,
@@ -7,40 +7,31 @@
 )]
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use lacuna_planner_service::{Config};
 use lacuna_model::{
     ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Timestamp,
 };
 use lacuna_planner_service::{Config, Context};
 use lacuna_planner_service::{Metrics, run};
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, ClusterClock, Follow, Health, NoArgs, Received, Start, Tasks, bus};
-use lacuna_testkit::{TestNats, connect, golden, pool, record, spec};
+use lacuna_runtime::{Bus, Follow, NoArgs, Received, Start, bus};
+use lacuna_testkit::{
+    Server, Service, golden, in_virtual_and_real_time, in_virtual_time, pool, record, spec,
+};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace, PlanState, PoolState, TrainersState};
-use tokio_util::sync::CancellationToken;
 
 fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-async fn start(nats: &TestNats) -> (CancellationToken, tokio::task::JoinHandle<()>) {
-    let bus = connect(nats, &cluster(), "planner").await;
-    let shutdown = CancellationToken::new();
-    let ctx = Context {
-        config: Arc::new(Config::default()),
-        cluster: cluster(),
-        bus,
-        registry: Registry::new(),
-        health: Health::default(),
-        clock: ClusterClock::new(),
-        tasks: Tasks::new(shutdown.clone()),
-        shutdown: shutdown.clone(),
-    };
-    let running = tokio::spawn(async move { run(ctx, NoArgs {}).await.unwrap() });
-    (shutdown, running)
+async fn start(nats: &Server) -> Service {
+    Service::start(nats, &cluster(), "planner", Config::default(), |context| {
+        run(context, NoArgs {})
+    })
+    .await
 }
 
 async fn say(bus: &Bus, seq: u64, names: &[&str]) {
@@ -83,151 +74,150 @@ async fn none(plans: &mut Follow<PlanState>) {
     );
 }
 
-#[tokio::test]
-async fn a_change_leads_to_a_plan_and_generations_outlive_the_process() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
-    let mut plans = bus
-        .follow(&address::plan(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let (stop, running) = start(&nats).await;
-    trainers(&bus, 1, &[]).await;
-    say(&bus, 3, &["a", "b"]).await;
-    let first = next(&mut plans).await;
-    assert_eq!(first.envelope.correlation, "event-3");
-    assert_eq!(first.message.trainers_version, 1);
-    let plan = first.message.plan;
-    let numbered = plan.generation;
-    assert_eq!(plan.seq, 3);
-    assert!(numbered > Generation(1_700_000_000_000), "{numbered:?}");
-    assert_eq!(plan.allocations[0].nodes.len(), 2);
-    // Control has applied it: a new version, the same allocation.
-    trainers(&bus, 2, &["a", "b"]).await;
-    let second = next(&mut plans).await.message;
-    assert_eq!((second.trainers_version, second.runs.len()), (2, 1));
-    // The same pool once more changes nothing.
-    say(&bus, 3, &["a", "b"]).await;
-    none(&mut plans).await;
-    stop.cancel();
-    running.await.unwrap();
-    let (stop, running) = start(&nats).await;
-    let again = next(&mut plans).await.message.plan;
-    assert!(again.generation > second.plan.generation, "{again:?}");
-    stop.cancel();
-    running.await.unwrap();
+#[test]
+fn a_change_leads_to_a_plan_and_generations_outlive_the_process() {
+    in_virtual_and_real_time(async |nats| {
+        let bus = nats.connect(&cluster(), "test").await;
+        let mut plans = bus
+            .follow(&address::plan(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let planner = start(&nats).await;
+        trainers(&bus, 1, &[]).await;
+        say(&bus, 3, &["a", "b"]).await;
+        let first = next(&mut plans).await;
+        assert_eq!(first.envelope.correlation, "event-3");
+        assert_eq!(first.message.trainers_version, 1);
+        let plan = first.message.plan;
+        let numbered = plan.generation;
+        assert_eq!(plan.seq, 3);
+        assert!(numbered > Generation(1_700_000_000_000), "{numbered:?}");
+        assert_eq!(plan.allocations[0].nodes.len(), 2);
+        // Control has applied it: a new version, the same allocation.
+        trainers(&bus, 2, &["a", "b"]).await;
+        let second = next(&mut plans).await.message;
+        assert_eq!((second.trainers_version, second.runs.len()), (2, 1));
+        // The same pool once more changes nothing.
+        say(&bus, 3, &["a", "b"]).await;
+        none(&mut plans).await;
+        planner.stop().await;
+        let planner = start(&nats).await;
+        let again = next(&mut plans).await.message.plan;
+        assert!(again.generation > second.plan.generation, "{again:?}");
+        planner.stop().await;
+    });
 }
 
-#[tokio::test]
-async fn in_lock_step_every_pool_and_every_version_gets_a_plan() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
-    let tick = Clock {
-        now: Timestamp::from_unix(1),
-        pace: Pace::LockStep,
-        step: 1,
-        events_upto: 0,
-        complete: true,
-        ended: false,
-        recording: String::new(),
-    };
-    bus.store(&address::clock(&cluster()), &tick, "")
-        .await
-        .unwrap();
-    let mut plans = bus
-        .follow(&address::plan(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let (stop, running) = start(&nats).await;
-    trainers(&bus, 1, &["a"]).await;
-    let mut generation = 0;
-    for seq in 1..6 {
-        // The pool does not change; only its number does.
-        say(&bus, seq, &["a"]).await;
-        loop {
-            let plan = next(&mut plans).await.message.plan;
-            assert!(plan.generation.0 > generation);
-            generation = plan.generation.0;
-            if plan.seq == seq {
-                break;
+#[test]
+fn in_lock_step_every_pool_and_every_version_gets_a_plan() {
+    in_virtual_time(async |nats| {
+        let bus = nats.connect(&cluster(), "test").await;
+        let tick = Clock {
+            now: Timestamp::from_unix(1),
+            pace: Pace::LockStep,
+            step: 1,
+            events_upto: 0,
+            complete: true,
+            ended: false,
+            recording: String::new(),
+        };
+        bus.store(&address::clock(&cluster()), &tick, "")
+            .await
+            .unwrap();
+        let mut plans = bus
+            .follow(&address::plan(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let planner = start(&nats).await;
+        trainers(&bus, 1, &["a"]).await;
+        let mut generation = 0;
+        for seq in 1..6 {
+            // The pool does not change; only its number does.
+            say(&bus, seq, &["a"]).await;
+            loop {
+                let plan = next(&mut plans).await.message.plan;
+                assert!(plan.generation.0 > generation);
+                generation = plan.generation.0;
+                if plan.seq == seq {
+                    break;
+                }
             }
         }
-    }
-    stop.cancel();
-    running.await.unwrap();
+        planner.stop().await;
+    });
 }
 
-#[tokio::test]
-async fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "test").await;
-    let mut plans = bus
-        .follow(&address::plan(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let (stop, running) = start(&nats).await;
-    // Two holes end soon, two late, and the trainer was hit while it held the former.
-    let mut state = PoolState {
-        pool: pool(3, 3, &["a", "b", "c", "d"]),
-        predictor: "hazard".to_owned(),
-    };
-    let ends_at = |s: f64| Forecast {
-        points: [(s, 1.0), (s + 1.0, 0.0)]
-            .map(|(after_s, open)| ForecastPoint { after_s, open })
-            .to_vec(),
-    };
-    state.pool.forecasts = vec![ends_at(30.0), ends_at(5_000.0)];
-    for (at, hole) in state.pool.holes.iter_mut().enumerate() {
-        hole.forecast = u32::from(at >= 2);
-    }
-    state.pool.joint = Some(Joint {
-        source: OrderSource::Scheduler,
-        order: vec![0, 1, 2, 3],
-        link: vec![0.9, 0.1, 0.9],
-        typical_s: None,
-        announced: Vec::new(),
+#[test]
+fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
+    in_virtual_time(async |nats| {
+        let bus = nats.connect(&cluster(), "test").await;
+        let mut plans = bus
+            .follow(&address::plan(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let planner = start(&nats).await;
+        // Two holes end soon, two late, and the trainer was hit while it held the former.
+        let mut state = PoolState {
+            pool: pool(3, 3, &["a", "b", "c", "d"]),
+            predictor: "hazard".to_owned(),
+        };
+        let ends_at = |s: f64| Forecast {
+            points: [(s, 1.0), (s + 1.0, 0.0)]
+                .map(|(after_s, open)| ForecastPoint { after_s, open })
+                .to_vec(),
+        };
+        state.pool.forecasts = vec![ends_at(30.0), ends_at(5_000.0)];
+        for (at, hole) in state.pool.holes.iter_mut().enumerate() {
+            hole.forecast = u32::from(at >= 2);
+        }
+        state.pool.joint = Some(Joint {
+            source: OrderSource::Scheduler,
+            order: vec![0, 1, 2, 3],
+            link: vec![0.9, 0.1, 0.9],
+            typical_s: None,
+            announced: Vec::new(),
+        });
+        let mut trainer = record(spec("t", 2), 1, &["a", "b"]);
+        trainer.hit_at = Some(Timestamp::from_unix(3));
+        let trainers = TrainersState {
+            version: 1,
+            as_of: Timestamp::from_unix(3),
+            trainers: vec![trainer],
+            unusable: vec![],
+            pilot_s: 0.0,
+            followed: Generation(0),
+        };
+        bus.store(&address::trainers(&cluster()), &trainers, "")
+            .await
+            .unwrap();
+        bus.store(&address::pool(&cluster()), &state, "event-3")
+            .await
+            .unwrap();
+        let plan = next(&mut plans).await.message.plan;
+        assert_eq!(plan.report.solve.solver, "segments");
+        let names: Vec<&str> = plan.allocations[0]
+            .nodes
+            .iter()
+            .map(|n| n.as_str())
+            .collect();
+        assert_eq!(names, ["c", "d"]);
+        assert_eq!(plan.repooled, [spec("t", 2).id]);
+        let report = plan.report.forecast.unwrap();
+        assert_eq!(report.order, OrderSource::Scheduler);
+        assert!(report.doubts.is_empty() && report.trainers[0].hit);
+        assert_eq!(report.class_of.len(), 4);
+        // The predictor is changed for one that does not say it.
+        state.pool.joint = None;
+        state.pool.seq = 4;
+        state.pool.holes.pop();
+        bus.store(&address::pool(&cluster()), &state, "event-4")
+            .await
+            .unwrap();
+        let plan = next(&mut plans).await.message.plan;
+        assert!(plan.report.forecast.is_none() && plan.repooled.is_empty());
+        assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
+        planner.stop().await;
     });
-    let mut trainer = record(spec("t", 2), 1, &["a", "b"]);
-    trainer.hit_at = Some(Timestamp::from_unix(3));
-    let trainers = TrainersState {
-        version: 1,
-        as_of: Timestamp::from_unix(3),
-        trainers: vec![trainer],
-        unusable: vec![],
-        pilot_s: 0.0,
-        followed: Generation(0),
-    };
-    bus.store(&address::trainers(&cluster()), &trainers, "")
-        .await
-        .unwrap();
-    bus.store(&address::pool(&cluster()), &state, "event-3")
-        .await
-        .unwrap();
-    let plan = next(&mut plans).await.message.plan;
-    assert_eq!(plan.report.solve.solver, "segments");
-    let names: Vec<&str> = plan.allocations[0]
-        .nodes
-        .iter()
-        .map(|n| n.as_str())
-        .collect();
-    assert_eq!(names, ["c", "d"]);
-    assert_eq!(plan.repooled, [spec("t", 2).id]);
-    let report = plan.report.forecast.unwrap();
-    assert_eq!(report.order, OrderSource::Scheduler);
-    assert!(report.doubts.is_empty() && report.trainers[0].hit);
-    assert_eq!(report.class_of.len(), 4);
-    // The predictor is changed for one that does not say it.
-    state.pool.joint = None;
-    state.pool.seq = 4;
-    state.pool.holes.pop();
-    bus.store(&address::pool(&cluster()), &state, "event-4")
-        .await
-        .unwrap();
-    let plan = next(&mut plans).await.message.plan;
-    assert!(plan.report.forecast.is_none() && plan.repooled.is_empty());
-    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
-    stop.cancel();
-    running.await.unwrap();
 }
 
 #[test]

@@ -1,32 +1,19 @@
-//! Shared by the tests of control: the cluster and the context of control.
+//! Shared by the tests of control.
 
-use std::sync::Arc;
-
-use lacuna_control_service::{Config, Context};
+use lacuna_control_service::{Config};
+use lacuna_control_service::run;
 use lacuna_model::ClusterId;
-use lacuna_runtime::{ClusterClock, Health, Tasks, metrics::Registry};
-use lacuna_testkit::{TestNats, connect};
-use tokio_util::sync::CancellationToken;
+use lacuna_runtime::{NoArgs};
+use lacuna_testkit::{Server, Service};
 
 pub(crate) fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-/// The context that the runtime would give to control; `stop` ends it.
-pub(crate) async fn context(
-    nats: &TestNats,
-    config: Config,
-    registry: &Registry,
-    stop: &CancellationToken,
-) -> Context {
-    Context {
-        config: Arc::new(config),
-        cluster: cluster(),
-        bus: connect(nats, &cluster(), "control").await,
-        registry: registry.clone(),
-        health: Health::default(),
-        clock: ClusterClock::new(),
-        tasks: Tasks::new(stop.clone()),
-        shutdown: stop.clone(),
-    }
+/// Starts control.
+pub(crate) async fn start(nats: &Server, config: Config) -> Service {
+    Service::start(nats, &cluster(), "control", config, |context| {
+        run(context, NoArgs {})
+    })
+    .await
 }

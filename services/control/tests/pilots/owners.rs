@@ -6,6 +6,7 @@ use lacuna_model::{
     Allocation, Command, Directory, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
 };
 use lacuna_runtime::{Follow, Start};
+use lacuna_testkit::Server;
 use lacuna_ticket::{Signed, Ticket, digest};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
@@ -98,8 +99,8 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn start(nats: &TestNats) -> Self {
-        let bus = connect(nats, &cluster(), "agent").await;
+    async fn start(nats: &Server) -> Self {
+        let bus = nats.connect(&cluster(), "agent").await;
         let commands = address::commands(&cluster());
         Self {
             commands: bus.follow(&commands, Start::Last).await.unwrap(),
@@ -187,7 +188,7 @@ impl Fleet {
 }
 
 /// Programs of two owners are admitted, each with a ticket.
-async fn two_owners(bus: &Bus, control: &Control) {
+async fn two_owners(bus: &Bus, control: &Service) {
     for (id, owner) in [("a", "ann"), ("b", "bob")] {
         let reply = ask(bus, &signed(program(id, owner), owner)).await;
         assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
@@ -224,194 +225,201 @@ async fn open(bus: &Bus, names: &[&str]) {
     idle(bus, 1, names).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    open(&bus, &["n1", "n2"]).await;
-    let control = Control::start(&nats, config(&slurm)).await;
-    let mut fleet = Fleet::start(&nats).await;
-    let listed = "lacuna_control_pilots_command_seconds_count{command=\"list\"}";
-    control.until("lists", |c| c.metric(listed) >= 3.0).await;
-    // At the door: no ticket, and one of another's.
-    let bare = Request::Submit {
-        trainers: vec![program("a", "ann")],
-        tickets: BTreeMap::new(),
-        test_only: false,
-    };
-    let forged = signed(program("a", "ann"), "eve");
-    for (request, said) in [(bare, "no ticket"), (forged, "signed by eve")] {
-        match ask(&bus, &request).await {
-            Reply::Refused { code, reason } => {
-                assert_eq!(code, "L0029");
-                assert!(
-                    reason.contains(said) && reason.contains("lacuna submit"),
-                    "{reason}"
-                );
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    two_owners(&bus, &control).await;
-    assert_eq!(
-        slurm.lines("helper.log"),
-        Vec::<String>::new(),
-        "before any plan"
-    );
-    // The plan names a on n1. Its pilot comes, and its program starts at once.
-    fleet.plan(&[("a", &["n1"])]).await;
-    let of_ann = [
-        "\"do\":\"submit\"",
-        "\\\"owner\\\":\\\"ann\\\"",
-        "\"node\":\"n1\"",
-    ];
-    control
-        .until("a pilot of ann's", |_| asked(&slurm, &of_ann) == 1)
-        .await;
-    assert_eq!(slurm.lines("helper.log").len(), 1);
-    fleet.come("n1", "a");
-    fleet
-        .until("a runs", |f| f.runs("n1").as_deref() == Some("a"))
-        .await;
-    // It gives the node back, then its pilot goes, then bob's comes.
-    fleet.plan(&[("b", &["n1"])]).await;
-    let cancel = [
-        "\"do\":\"cancel\"",
-        "\"owner\":\"ann\"",
-        "\"jobs\":[\"101\"]",
-    ];
-    fleet
-        .until("ann's pilot goes", |_| asked(&slurm, &cancel) == 1)
-        .await;
-    assert_eq!(asked(&slurm, &["\\\"owner\\\":\\\"bob\\\""]), 0);
-    fleet.leave("n1").await;
-    let of_bob = [
-        "\"do\":\"submit\"",
-        "\\\"owner\\\":\\\"bob\\\"",
-        "\"node\":\"n1\"",
-    ];
-    control
-        .until("a pilot of bob's", |_| asked(&slurm, &of_bob) == 1)
-        .await;
-    fleet.come("n1", "b");
-    fleet
-        .until("b runs", |f| f.runs("n1").as_deref() == Some("b"))
-        .await;
-    let cause = "lacuna_control_pilots_cancelled_total{cause=\"other trainer\"}";
-    assert_eq!(control.metric(cause), 1.0);
-    // The helper hears that a trainer is over, also after a restart of control.
-    let cancelled = Request::Cancel {
-        trainer: TrainerId::new("a").unwrap(),
-    };
-    assert!(matches!(
-        ask(&bus, &cancelled).await,
-        Reply::Accepted { .. }
-    ));
-    let end = ["\"do\":\"end\"", "\\\"trainer\\\":\\\"a\\\""];
-    control.until("an end", |_| asked(&slurm, &end) == 1).await;
-    control.end().await;
-    let control = Control::start(&nats, config(&slurm)).await;
-    fleet
-        .until("an end again", |_| asked(&slurm, &end) == 2)
-        .await;
-    let running = "lacuna_control_pilots{state=\"running\"}";
-    control
-        .until("bob's is adopted", |c| c.metric(running) == 1.0)
-        .await;
-    assert_eq!(asked(&slurm, &["\"do\":\"submit\""]), 2);
-    assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
-    assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
-    control.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refused_ticket_holds_back_its_trainer_alone() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    open(&bus, &["n1", "n2"]).await;
-    slurm.touch("refuse-ann");
-    let control = Control::start(&nats, config(&slurm)).await;
-    let mut fleet = Fleet::start(&nats).await;
-    two_owners(&bus, &control).await;
-    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
-    let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
-    control
-        .until("ann's is refused", |c| c.metric(refused) == 1.0)
-        .await;
-    let submitted = "lacuna_control_pilots_submitted_total";
-    control
-        .until("bob's runs", |c| c.metric(submitted) == 1.0)
-        .await;
-    let asked_for = Request::Trainer {
-        trainer: TrainerId::new("a").unwrap(),
-    };
-    let reason = loop {
-        let reply = format!("{:?}", ask(&bus, &asked_for).await);
-        if reply.contains("the ticket is stale") {
-            break reply;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
-    assert!(
-        reason.contains("no pilot under its owner's account"),
-        "{reason}"
-    );
-    fleet.come("n2", "b");
-    fleet
-        .until("b runs", |f| f.runs("n2").as_deref() == Some("b"))
-        .await;
-    // The node that ann's trainer could not use is bob's.
-    fleet.plan(&[("b", &["n1", "n2"])]).await;
-    control
-        .until("another of bob's", |c| c.metric(submitted) == 2.0)
-        .await;
-    assert_eq!(control.metric(refused), 1.0);
-    control.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_trainer_whose_owner_signs_again_is_tried_at_once() {
-    let (nats, slurm) = (TestNats::start(), Slurm::new());
-    let bus = connect(&nats, &cluster(), "forecast").await;
-    open(&bus, &["n1", "n2"]).await;
-    slurm.touch("refuse-ann");
-    let mut config = config(&slurm);
-    // Without another ticket ann's would not be tried again in this test.
-    let pilots = config.control.pilots.as_mut().unwrap();
-    (pilots.pace.backoff, pilots.pace.backoff_max) = (Span::from_secs(900), Span::from_secs(900));
-    let control = Control::start(&nats, config).await;
-    let mut fleet = Fleet::start(&nats).await;
-    two_owners(&bus, &control).await;
-    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
-    let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
-    control
-        .until("ann's is refused", |c| c.metric(refused) == 1.0)
-        .await;
-    std::fs::remove_file(slurm.path("refuse-ann")).unwrap();
-    let renew = |spec: TrainerSpec, by: &str| Request::Renew {
-        ticket: ticket(&spec, by, 7200),
-        trainer: spec.id,
-    };
-    let other = TrainerSpec {
-        launch: program("z", "ann").launch,
-        ..program("a", "ann")
-    };
-    for wrong in [renew(program("a", "bob"), "bob"), renew(other, "ann")] {
-        let Reply::Refused { code, .. } = ask(&bus, &wrong).await else {
-            panic!("it was taken: {wrong:?}");
+#[test]
+fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        open(&bus, &["n1", "n2"]).await;
+        let control = start(&nats, config(&slurm)).await;
+        let mut fleet = Fleet::start(&nats).await;
+        let listed = "lacuna_control_pilots_command_seconds_count{command=\"list\"}";
+        control.until("lists", |c| c.metric(listed) >= 3.0).await;
+        // At the door: no ticket, and one of another's.
+        let bare = Request::Submit {
+            trainers: vec![program("a", "ann")],
+            tickets: BTreeMap::new(),
+            test_only: false,
         };
-        assert_eq!(code, "L0029");
-    }
-    let unknown = ask(&bus, &renew(program("y", "ann"), "ann")).await;
-    assert!(matches!(unknown, Reply::Refused { code, .. } if code == "L0009"));
-    let renewed = ask(&bus, &renew(program("a", "ann"), "ann")).await;
-    assert!(matches!(renewed, Reply::Accepted { .. }), "{renewed:?}");
-    fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
-    let submitted = "lacuna_control_pilots_submitted_total";
-    control
-        .until("ann's and bob's run", |c| c.metric(submitted) == 2.0)
-        .await;
-    let of_ann = ["\"do\":\"submit\"", "\\\"owner\\\":\\\"ann\\\""];
-    assert_eq!(asked(&slurm, &of_ann), 2, "with the old and the new ticket");
-    control.end().await;
+        let forged = signed(program("a", "ann"), "eve");
+        for (request, said) in [(bare, "no ticket"), (forged, "signed by eve")] {
+            match ask(&bus, &request).await {
+                Reply::Refused { code, reason } => {
+                    assert_eq!(code, "L0029");
+                    assert!(
+                        reason.contains(said) && reason.contains("lacuna submit"),
+                        "{reason}"
+                    );
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        two_owners(&bus, &control).await;
+        assert_eq!(
+            slurm.lines("helper.log"),
+            Vec::<String>::new(),
+            "before any plan"
+        );
+        // The plan names a on n1. Its pilot comes, and its program starts at once.
+        fleet.plan(&[("a", &["n1"])]).await;
+        let of_ann = [
+            "\"do\":\"submit\"",
+            "\\\"owner\\\":\\\"ann\\\"",
+            "\"node\":\"n1\"",
+        ];
+        control
+            .until("a pilot of ann's", |_| asked(&slurm, &of_ann) == 1)
+            .await;
+        assert_eq!(slurm.lines("helper.log").len(), 1);
+        fleet.come("n1", "a");
+        fleet
+            .until("a runs", |f| f.runs("n1").as_deref() == Some("a"))
+            .await;
+        // It gives the node back, then its pilot goes, then bob's comes.
+        fleet.plan(&[("b", &["n1"])]).await;
+        let cancel = [
+            "\"do\":\"cancel\"",
+            "\"owner\":\"ann\"",
+            "\"jobs\":[\"101\"]",
+        ];
+        fleet
+            .until("ann's pilot goes", |_| asked(&slurm, &cancel) == 1)
+            .await;
+        assert_eq!(asked(&slurm, &["\\\"owner\\\":\\\"bob\\\""]), 0);
+        fleet.leave("n1").await;
+        let of_bob = [
+            "\"do\":\"submit\"",
+            "\\\"owner\\\":\\\"bob\\\"",
+            "\"node\":\"n1\"",
+        ];
+        control
+            .until("a pilot of bob's", |_| asked(&slurm, &of_bob) == 1)
+            .await;
+        fleet.come("n1", "b");
+        fleet
+            .until("b runs", |f| f.runs("n1").as_deref() == Some("b"))
+            .await;
+        let cause = "lacuna_control_pilots_cancelled_total{cause=\"other trainer\"}";
+        assert_eq!(control.metric(cause), 1.0);
+        // The helper hears that a trainer is over, also after a restart of control.
+        let cancelled = Request::Cancel {
+            trainer: TrainerId::new("a").unwrap(),
+        };
+        assert!(matches!(
+            ask(&bus, &cancelled).await,
+            Reply::Accepted { .. }
+        ));
+        let end = ["\"do\":\"end\"", "\\\"trainer\\\":\\\"a\\\""];
+        control.until("an end", |_| asked(&slurm, &end) == 1).await;
+        control.stop().await;
+        let control = start(&nats, config(&slurm)).await;
+        fleet
+            .until("an end again", |_| asked(&slurm, &end) == 2)
+            .await;
+        let running = "lacuna_control_pilots{state=\"running\"}";
+        control
+            .until("bob's is adopted", |c| c.metric(running) == 1.0)
+            .await;
+        assert_eq!(asked(&slurm, &["\"do\":\"submit\""]), 2);
+        assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
+        assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
+        control.stop().await;
+    });
+}
+
+#[test]
+fn a_refused_ticket_holds_back_its_trainer_alone() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        open(&bus, &["n1", "n2"]).await;
+        slurm.touch("refuse-ann");
+        let control = start(&nats, config(&slurm)).await;
+        let mut fleet = Fleet::start(&nats).await;
+        two_owners(&bus, &control).await;
+        fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+        let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
+        control
+            .until("ann's is refused", |c| c.metric(refused) == 1.0)
+            .await;
+        let submitted = "lacuna_control_pilots_submitted_total";
+        control
+            .until("bob's runs", |c| c.metric(submitted) == 1.0)
+            .await;
+        let asked_for = Request::Trainer {
+            trainer: TrainerId::new("a").unwrap(),
+        };
+        let reason = loop {
+            let reply = format!("{:?}", ask(&bus, &asked_for).await);
+            if reply.contains("the ticket is stale") {
+                break reply;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        assert!(
+            reason.contains("no pilot under its owner's account"),
+            "{reason}"
+        );
+        fleet.come("n2", "b");
+        fleet
+            .until("b runs", |f| f.runs("n2").as_deref() == Some("b"))
+            .await;
+        // The node that ann's trainer could not use is bob's.
+        fleet.plan(&[("b", &["n1", "n2"])]).await;
+        control
+            .until("another of bob's", |c| c.metric(submitted) == 2.0)
+            .await;
+        assert_eq!(control.metric(refused), 1.0);
+        control.stop().await;
+    });
+}
+
+#[test]
+fn a_trainer_whose_owner_signs_again_is_tried_at_once() {
+    in_virtual_time(async |nats| {
+        let slurm = Slurm::new();
+        let bus = nats.connect(&cluster(), "forecast").await;
+        open(&bus, &["n1", "n2"]).await;
+        slurm.touch("refuse-ann");
+        let mut config = config(&slurm);
+        // Without another ticket ann's would not be tried again in this test.
+        let pilots = config.control.pilots.as_mut().unwrap();
+        (pilots.pace.backoff, pilots.pace.backoff_max) =
+            (Span::from_secs(900), Span::from_secs(900));
+        let control = start(&nats, config).await;
+        let mut fleet = Fleet::start(&nats).await;
+        two_owners(&bus, &control).await;
+        fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+        let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
+        control
+            .until("ann's is refused", |c| c.metric(refused) == 1.0)
+            .await;
+        std::fs::remove_file(slurm.path("refuse-ann")).unwrap();
+        let renew = |spec: TrainerSpec, by: &str| Request::Renew {
+            ticket: ticket(&spec, by, 7200),
+            trainer: spec.id,
+        };
+        let other = TrainerSpec {
+            launch: program("z", "ann").launch,
+            ..program("a", "ann")
+        };
+        for wrong in [renew(program("a", "bob"), "bob"), renew(other, "ann")] {
+            let Reply::Refused { code, .. } = ask(&bus, &wrong).await else {
+                panic!("it was taken: {wrong:?}");
+            };
+            assert_eq!(code, "L0029");
+        }
+        let unknown = ask(&bus, &renew(program("y", "ann"), "ann")).await;
+        assert!(matches!(unknown, Reply::Refused { code, .. } if code == "L0009"));
+        let renewed = ask(&bus, &renew(program("a", "ann"), "ann")).await;
+        assert!(matches!(renewed, Reply::Accepted { .. }), "{renewed:?}");
+        fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
+        let submitted = "lacuna_control_pilots_submitted_total";
+        control
+            .until("ann's and bob's run", |c| c.metric(submitted) == 2.0)
+            .await;
+        let of_ann = ["\"do\":\"submit\"", "\\\"owner\\\":\\\"ann\\\""];
+        assert_eq!(asked(&slurm, &of_ann), 2, "with the old and the new ticket");
+        control.stop().await;
+    });
 }
