@@ -76,7 +76,15 @@ impl Service {
             tasks: Tasks::new(shutdown.clone()),
             shutdown,
         };
-        let running = host.spawn(run(context.clone()));
+        let (service, left) = (run(context.clone()), context.clone());
+        let running = host.spawn(async move {
+            let ended = service.await;
+            left.shutdown.cancel();
+            left.tasks.finish(LIMIT).await;
+            // An open connection would repeat its states to a server that starts again.
+            left.bus.close().await;
+            ended
+        });
         Self {
             context,
             host,
@@ -142,14 +150,10 @@ impl Service {
     /// If it fails, or does not stop.
     #[expect(clippy::panic, reason = "for tests alone")]
     pub async fn stop(self) {
-        let context = self.context.clone();
-        context.shutdown.cancel();
+        self.context.shutdown.cancel();
         if let Err(error) = self.ended().await {
             panic!("{error}");
         }
-        context.tasks.finish(LIMIT).await;
-        // An open connection would repeat its states to a server that starts again.
-        context.bus.close().await;
     }
 
     /// Ends it as `kill -9` does.

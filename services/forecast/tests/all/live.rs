@@ -1,4 +1,4 @@
-//! Saved models, announced ends and fits of the service, with its own nats-server.
+//! Saved models, announced ends and fits of the service.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use lacuna_forecast::{Choice, Learnt, LearntFrom, OrderBy, Predictor as _};
 use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
-use lacuna_model::{EventKind, Timestamp};
-use lacuna_runtime::{Bus, Start};
-use lacuna_testkit::{TestNats, connect};
+use lacuna_model::{EventKind, Span, Timestamp};
+use lacuna_runtime::{Bus, Config, Start};
+use lacuna_testkit::{Server, Service, TestNats, in_virtual_time};
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
 
+use crate::bus::{cluster, pool, send, slow, start, tick};
 use crate::machine::{Machine, node};
-use crate::process::{Service, cluster, pool, send, slow, tick};
 
 const START: i64 = 1_600_000_000;
 
@@ -28,12 +28,10 @@ async fn tell(bus: &Bus, machine: &mut Machine, steps: usize) {
     }
 }
 
-fn config(dir: &Path, more: &str) -> std::path::PathBuf {
-    let path = dir.join("lacuna.toml");
-    let models = dir.join("models");
-    let text = format!("[forecast]\nmodel_dir = {models:?}\n{more}\n");
-    std::fs::write(&path, text).unwrap();
-    path
+fn config(dir: &Path) -> Config {
+    let mut config = Config::default();
+    config.forecast.model_dir = Some(dir.join("models"));
+    config
 }
 
 fn model(dir: &Path) -> std::path::PathBuf {
@@ -45,168 +43,174 @@ fn upto(seq: u64) -> impl Fn(&PoolState) -> bool {
     move |state| state.pool.seq >= seq
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
-    let nats = TestNats::start();
-    let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), "");
-    let bus = connect(&nats, &cluster(), "ingest").await;
-    let mut machine = Machine::new(21, 64, START);
-    tell(&bus, &mut machine, 300).await;
-    snapshot(&bus, &machine).await;
-    tick(&bus, slow(machine.now)).await;
-    let mut pools = bus
-        .follow(&address::pool(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let service = Service::configured(&nats, &config);
-    let first = pool(&mut pools, upto(machine.seq)).await;
-    assert!(first.message.predictor.contains("hazard, "));
-    assert_eq!(
-        service.metric("lacuna_forecast_models_total{outcome=\"absent\"}"),
-        2.0
-    );
-    let learnt = service.metric("lacuna_forecast_holes_learnt");
-    assert_eq!(service.stop(), Some(0));
-    assert!(model(dir.path()).is_file(), "saved at the end");
+fn is_well(service: &Service) -> bool {
+    service.context.health.report().status == "ok"
+}
 
-    // The stream still holds the learnt events, which count once.
-    let service = Service::configured(&nats, &config);
-    pool(&mut pools, |_| true).await;
-    assert_eq!(
-        service.metric("lacuna_forecast_models_total{outcome=\"restored\"}"),
-        2.0
-    );
-    assert_eq!(service.metric("lacuna_forecast_holes_learnt"), learnt);
-    assert_eq!(service.metric("lacuna_forecast_model_refused"), 0.0);
-    service.stop();
+/// Its checks, as text.
+fn notes(service: &Service) -> String {
+    format!("{:?}", service.context.health.report().checks)
+}
 
-    let mut bytes = std::fs::read(model(dir.path())).unwrap();
-    let middle = bytes.len() / 2;
-    bytes.get_mut(middle).map(|byte| *byte ^= 0xff).unwrap();
-    std::fs::write(model(dir.path()), bytes).unwrap();
-    let service = Service::configured(&nats, &config);
-    let again = pool(&mut pools, |_| true).await;
-    // The service reads the stream from its beginning, as without a file.
-    assert!(again.message.predictor.contains("hazard, "));
-    assert_eq!(
-        service.metric("lacuna_forecast_models_total{outcome=\"damaged\"}"),
-        1.0
-    );
-    assert_eq!(service.metric("lacuna_forecast_model_refused"), 1.0);
-    // The pool may be the one before; the next loop updates it.
-    let mut health = service.get("/healthz");
-    for _ in 0..100 {
-        if health.starts_with("HTTP/1.1 200") {
-            break;
+#[test]
+fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
+    in_virtual_time(async |nats| {
+        let dir = tempfile::tempdir().unwrap();
+        let config = config(dir.path());
+        let bus = nats.connect(&cluster(), "ingest").await;
+        let mut machine = Machine::new(21, 64, START);
+        tell(&bus, &mut machine, 300).await;
+        snapshot(&bus, &machine).await;
+        tick(&bus, slow(machine.now)).await;
+        let mut pools = bus
+            .follow(&address::pool(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let service = start(&nats, config.clone()).await;
+        let first = pool(&mut pools, upto(machine.seq)).await;
+        assert!(first.message.predictor.contains("hazard, "));
+        assert_eq!(
+            service.metric("lacuna_forecast_models_total{outcome=\"absent\"}"),
+            2.0
+        );
+        let learnt = service.metric("lacuna_forecast_holes_learnt");
+        service.stop().await;
+        assert!(model(dir.path()).is_file(), "saved at the end");
+
+        // The stream still holds the learnt events, which count once.
+        let service = start(&nats, config.clone()).await;
+        pool(&mut pools, |_| true).await;
+        assert_eq!(
+            service.metric("lacuna_forecast_models_total{outcome=\"restored\"}"),
+            2.0
+        );
+        assert_eq!(service.metric("lacuna_forecast_holes_learnt"), learnt);
+        assert_eq!(service.metric("lacuna_forecast_model_refused"), 0.0);
+        service.stop().await;
+
+        let mut bytes = std::fs::read(model(dir.path())).unwrap();
+        let middle = bytes.len() / 2;
+        bytes.get_mut(middle).map(|byte| *byte ^= 0xff).unwrap();
+        std::fs::write(model(dir.path()), bytes).unwrap();
+        let service = start(&nats, config.clone()).await;
+        let again = pool(&mut pools, |_| true).await;
+        // The service reads the stream from its beginning, as without a file.
+        assert!(again.message.predictor.contains("hazard, "));
+        assert_eq!(
+            service.metric("lacuna_forecast_models_total{outcome=\"damaged\"}"),
+            1.0
+        );
+        assert_eq!(service.metric("lacuna_forecast_model_refused"), 1.0);
+        // The pool may be the one before; the next loop updates it.
+        service.until("it is well", |s| is_well(s)).await;
+        let health = notes(&service);
+        assert!(health.contains("learning restarted"), "{health}");
+        assert!(model(dir.path()).with_extension("refused").is_file());
+        service.stop().await;
+        assert!(model(dir.path()).is_file(), "a sound model has replaced it");
+    });
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_does_not_stop_the_service() {
+    in_virtual_time(async |nats| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(dir.path());
+        config.forecast.save_every = Span::from_ms(200);
+        // A file where the folder should be.
+        std::fs::write(dir.path().join("models"), b"").unwrap();
+        let bus = nats.connect(&cluster(), "ingest").await;
+        let mut machine = Machine::new(22, 16, START);
+        tell(&bus, &mut machine, 20).await;
+        snapshot(&bus, &machine).await;
+        tick(&bus, slow(machine.now)).await;
+        let service = start(&nats, config.clone()).await;
+        let failures = "lacuna_forecast_models_total{outcome=\"not_saved\"}";
+        let mut pools = bus
+            .follow(&address::pool(&cluster()), Start::New)
+            .await
+            .unwrap();
+        pool(&mut pools, |_| true).await;
+        service.until(failures, |s| s.metric(failures) >= 2.0).await;
+        let health = notes(&service);
+        assert!(is_well(&service), "{health}");
+        assert!(health.contains("not saved"), "{health}");
+        // After the repair, the model is saved without a restart.
+        std::fs::remove_file(dir.path().join("models")).unwrap();
+        let saved = "lacuna_forecast_models_total{outcome=\"saved\"}";
+        service.until(saved, |s| s.metric(saved) >= 1.0).await;
+        assert!(!notes(&service).contains("not saved"));
+    });
+}
+
+#[test]
+fn announced_ends_shape_the_forecasts_and_false_ones_are_counted() {
+    in_virtual_time(async |nats| {
+        let bus = nats.connect(&cluster(), "ingest").await;
+        let service = start(&nats, Config::default()).await;
+        let mut pools = bus
+            .follow(&address::pool(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let mut machine = Machine::new(23, 32, START);
+        tell(&bus, &mut machine, 40).await;
+        tick(&bus, slow(machine.now)).await;
+        let state = pool(&mut pools, upto(machine.seq)).await.message;
+        let hole = state.pool.holes.first().unwrap().hole.node.clone();
+        let start = Timestamp::from_unix(machine.now + 3600);
+        let planned = |nodes| EventKind::JobPlanned {
+            job: "9".to_owned(),
+            nodes,
+            start,
+        };
+        let kept = EventKind::Reservation {
+            name: "m".to_owned(),
+            nodes: vec![state.pool.holes.last().unwrap().hole.node.clone()],
+            start,
+            end: Timestamp::from_unix(machine.now + 9000),
+        };
+        for word in [planned(vec![hole.clone(), node(999)]), kept] {
+            send(&bus, &machine.word(word), "").await;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        health = service.get("/healthz");
-    }
-    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-    assert!(health.contains("learning restarted"), "{health}");
-    assert!(model(dir.path()).with_extension("refused").is_file());
-    service.stop();
-    assert!(model(dir.path()).is_file(), "a sound model has replaced it");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_cannot_be_written_does_not_stop_the_service() {
-    let nats = TestNats::start();
-    let dir = tempfile::tempdir().unwrap();
-    let config = config(dir.path(), "save_every = \"200ms\"");
-    // A file where the folder should be.
-    std::fs::write(dir.path().join("models"), b"").unwrap();
-    let bus = connect(&nats, &cluster(), "ingest").await;
-    let mut machine = Machine::new(22, 16, START);
-    tell(&bus, &mut machine, 20).await;
-    snapshot(&bus, &machine).await;
-    tick(&bus, slow(machine.now)).await;
-    let service = Service::configured(&nats, &config);
-    let failures = "lacuna_forecast_models_total{outcome=\"not_saved\"}";
-    let mut pools = bus
-        .follow(&address::pool(&cluster()), Start::New)
-        .await
-        .unwrap();
-    pool(&mut pools, |_| true).await;
-    service.until(failures, |count| count >= 2.0).await;
-    let health = service.get("/healthz");
-    assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-    assert!(health.contains("not saved"), "{health}");
-    // After the repair, the model is saved without a restart.
-    std::fs::remove_file(dir.path().join("models")).unwrap();
-    let saved = "lacuna_forecast_models_total{outcome=\"saved\"}";
-    service.until(saved, |count| count >= 1.0).await;
-    assert!(!service.get("/healthz").contains("not saved"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn announced_ends_shape_the_forecasts_and_false_ones_are_counted() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "ingest").await;
-    let service = Service::start(&nats);
-    let mut pools = bus
-        .follow(&address::pool(&cluster()), Start::New)
-        .await
-        .unwrap();
-    let mut machine = Machine::new(23, 32, START);
-    tell(&bus, &mut machine, 40).await;
-    tick(&bus, slow(machine.now)).await;
-    let state = pool(&mut pools, upto(machine.seq)).await.message;
-    let hole = state.pool.holes.first().unwrap().hole.node.clone();
-    let start = Timestamp::from_unix(machine.now + 3600);
-    let planned = |nodes| EventKind::JobPlanned {
-        job: "9".to_owned(),
-        nodes,
-        start,
-    };
-    let kept = EventKind::Reservation {
-        name: "m".to_owned(),
-        nodes: vec![state.pool.holes.last().unwrap().hole.node.clone()],
-        start,
-        end: Timestamp::from_unix(machine.now + 9000),
-    };
-    for word in [planned(vec![hole.clone(), node(999)]), kept] {
-        send(&bus, &machine.word(word), "").await;
-    }
-    let state = pool(&mut pools, upto(machine.seq)).await.message;
-    let open = |state: &PoolState, last: bool, after_s: f64| {
-        let holes = &state.pool.holes;
-        let hole = if last { holes.last() } else { holes.first() };
-        let forecast = state.pool.forecast(hole.unwrap()).unwrap();
-        forecast.open_after(after_s)
-    };
-    assert!(
-        open(&state, false, 3590.0) > 0.5,
-        "a third of what is planned comes too early"
-    );
-    assert!(open(&state, false, 3610.0) < 0.5);
-    assert_eq!(open(&state, true, 3610.0), 0.0);
-    assert!(
-        state.predictor.ends_with("with announced ends"),
-        "{}",
-        state.predictor
-    );
-    // The batch job is cancelled.
-    let cancelled = machine.word(planned(Vec::new()));
-    send(&bus, &cancelled, "").await;
-    let state = pool(&mut pools, upto(machine.seq)).await.message;
-    assert!(open(&state, false, 3590.0) < 0.5);
-    // The planned start proves false when its time has passed and the hole is still open.
-    machine.now += 3700;
-    tick(&bus, slow(machine.now)).await;
-    send(&bus, &machine.word(planned(Vec::new())), "").await;
-    let count = "lacuna_forecast_hints_total{kind=\"planned\",outcome=\"proved_false\"}";
-    service.until(count, |count| count == 1.0).await;
-    let reliability = "lacuna_forecast_hint_reliability{kind=\"planned\"}";
-    assert!(service.metric(reliability) < 0.5);
+        let state = pool(&mut pools, upto(machine.seq)).await.message;
+        let open = |state: &PoolState, last: bool, after_s: f64| {
+            let holes = &state.pool.holes;
+            let hole = if last { holes.last() } else { holes.first() };
+            let forecast = state.pool.forecast(hole.unwrap()).unwrap();
+            forecast.open_after(after_s)
+        };
+        assert!(
+            open(&state, false, 3590.0) > 0.5,
+            "a third of what is planned comes too early"
+        );
+        assert!(open(&state, false, 3610.0) < 0.5);
+        assert_eq!(open(&state, true, 3610.0), 0.0);
+        assert!(
+            state.predictor.ends_with("with announced ends"),
+            "{}",
+            state.predictor
+        );
+        // The batch job is cancelled.
+        let cancelled = machine.word(planned(Vec::new()));
+        send(&bus, &cancelled, "").await;
+        let state = pool(&mut pools, upto(machine.seq)).await.message;
+        assert!(open(&state, false, 3590.0) < 0.5);
+        // The planned start proves false when its time has passed and the hole is still open.
+        machine.now += 3700;
+        tick(&bus, slow(machine.now)).await;
+        send(&bus, &machine.word(planned(Vec::new())), "").await;
+        let count = "lacuna_forecast_hints_total{kind=\"planned\",outcome=\"proved_false\"}";
+        service.until(count, |s| s.metric(count) == 1.0).await;
+        let reliability = "lacuna_forecast_hint_reliability{kind=\"planned\"}";
+        assert!(service.metric(reliability) < 0.5);
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_pool_waits_for_a_fit() {
-    let nats = TestNats::start();
-    let bus = connect(&nats, &cluster(), "ingest").await;
-    let service = Service::start(&nats);
+    let nats = Server::Real(TestNats::start());
+    let bus = nats.connect(&cluster(), "ingest").await;
+    let service = start(&nats, Config::default()).await;
     let mut pools = bus
         .follow(&address::pool(&cluster()), Start::New)
         .await
@@ -230,9 +234,8 @@ async fn no_pool_waits_for_a_fit() {
             assert_eq!(joint.order.len(), state.message.pool.holes.len());
         }
     }
-    service
-        .until("lacuna_forecast_fits_total", |fits| fits >= 2.0)
-        .await;
+    let fits = "lacuna_forecast_fits_total";
+    service.until(fits, |s| s.metric(fits) >= 2.0).await;
     let fits = service.metric("lacuna_forecast_fit_seconds_count");
     let mean = service.metric("lacuna_forecast_fit_seconds_sum") / fits;
     let forecasts = service.metric("lacuna_forecast_seconds_count");
@@ -280,34 +283,35 @@ fn of_others(learnt: &Learnt) -> Learnt {
     Learnt::new(from, learnt.model().to_vec())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forecasts_start_with_the_model_that_the_configuration_names_or_say_why_not() {
+#[test]
+fn forecasts_start_with_the_model_that_the_configuration_names_or_say_why_not() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.lacuna");
-    let config = dir.path().join("lacuna.toml");
-    std::fs::write(&config, format!("[forecast]\nmodel = {path:?}\n")).unwrap();
+    let mut config = Config::default();
+    config.forecast.model = Some(path.clone());
     let mut machine = Machine::new(21, 64, START);
     let learnt = learn(&mut machine);
     for (learnt, outcome) in [(of_others(&learnt), "foreign"), (learnt, "restored")] {
         let is_taken = outcome == "restored";
-        let nats = TestNats::start();
-        let bus = connect(&nats, &cluster(), "ingest").await;
-        std::fs::write(&path, learnt.write().unwrap()).unwrap();
-        snapshot(&bus, &machine).await;
-        tick(&bus, slow(machine.now)).await;
-        let mut pools = bus
-            .follow(&address::pool(&cluster()), Start::New)
-            .await
-            .unwrap();
-        let service = Service::configured(&nats, &config);
-        let first = pool(&mut pools, upto(machine.seq)).await;
-        let words = &first.message.predictor;
-        assert_eq!(words.contains("hazard, "), is_taken, "{outcome}: {words}");
-        let name = format!("lacuna_forecast_models_total{{outcome=\"{outcome}\"}}");
-        assert_eq!(service.metric(&name), 1.0);
-        let health = service.get("/healthz");
-        let is_refused = health.contains("forecasts start without forecast.model");
-        assert_eq!(is_refused, !is_taken, "{health}");
-        service.stop();
+        in_virtual_time(async |nats| {
+            let bus = nats.connect(&cluster(), "ingest").await;
+            std::fs::write(&path, learnt.write().unwrap()).unwrap();
+            snapshot(&bus, &machine).await;
+            tick(&bus, slow(machine.now)).await;
+            let mut pools = bus
+                .follow(&address::pool(&cluster()), Start::New)
+                .await
+                .unwrap();
+            let service = start(&nats, config.clone()).await;
+            let first = pool(&mut pools, upto(machine.seq)).await;
+            let words = &first.message.predictor;
+            assert_eq!(words.contains("hazard, "), is_taken, "{outcome}: {words}");
+            let name = format!("lacuna_forecast_models_total{{outcome=\"{outcome}\"}}");
+            assert_eq!(service.metric(&name), 1.0);
+            let health = notes(&service);
+            let is_refused = health.contains("forecasts start without forecast.model");
+            assert_eq!(is_refused, !is_taken, "{health}");
+            service.stop().await;
+        });
     }
 }
