@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use lacuna_forecast_service::{Config};
 use lacuna_forecast_service::run;
 use lacuna_model::{ClusterId, NodeEvent, Timestamp};
-use lacuna_runtime::{Bus, Config, Follow, NoArgs, Received};
+use lacuna_runtime::{Bus, Follow, NoArgs, Received};
 use lacuna_testkit::{Server, Service};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Pace, PoolState};

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lacuna_forecast_service::{Config};
 use lacuna_forecast::{Choice, Learnt, LearntFrom, OrderBy, Predictor as _};
 use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, Span, Timestamp};
-use lacuna_runtime::{Bus, Config, Start};
+use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{Server, Service, TestNats, in_virtual_time};
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
@@ -102,7 +103,7 @@ fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
         );
         assert_eq!(service.metric("lacuna_forecast_model_refused"), 1.0);
         // The pool may be the one before; the next loop updates it.
-        service.until("it is well", |s| is_well(s)).await;
+        service.until("it is well", is_well).await;
         let health = notes(&service);
         assert!(health.contains("learning restarted"), "{health}");
         assert!(model(dir.path()).with_extension("refused").is_file());
