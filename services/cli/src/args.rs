@@ -77,6 +77,7 @@ enum Command {
     #[command(visible_alias = "watch")]
     Top(top::TopArgs),
     /// Run any scheduler's log in virtual time, without NATS
+    #[command(after_help = replay::EXAMPLES, after_long_help = replay::MORE)]
     Replay(Box<replay::ReplayArgs>),
     /// Report how much idle time the nodes of a machine have
     Holes(holes::HolesArgs),
@@ -135,7 +136,7 @@ enum Command {
 impl Command {
     fn run(self) -> Result<()> {
         match self {
-            Self::Replay(args) => replay::run(&args),
+            Self::Replay(args) => replay::run(&args.request()?),
             Self::Holes(args) => holes::run(&args),
             Self::Forecast(command) => forecast::run(&command),
             Self::Place(args) => place::run(&args),

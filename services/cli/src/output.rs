@@ -171,6 +171,11 @@ pub fn short(value: f64) -> String {
     format!("{scaled:.digits$}{unit}")
 }
 
+/// A share in percent, with two digits.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.2} %", share * 100.0)
+}
+
 /// Seconds in the most readable of us, ms and s; `-` for none.
 #[must_use]
 pub fn latency(seconds: Option<f64>) -> String {

@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use lacuna_cli::entry;
 use lacuna_cli::error::Result;
 
-use crate::{bench, compare, forecast, generate, play, results, solve};
+use crate::{bench, compare, forecast, generate, play, replay, results, solve};
 
 const AFTER: &str = "\
 Examples:
@@ -42,6 +42,8 @@ enum Command {
     /// Evaluate forecasts of holes
     #[command(subcommand)]
     Forecast(Box<forecast::ForecastCommand>),
+    /// Run a log in virtual time, as `lacuna replay` does, with the switches of experiments
+    Replay(Box<replay::LabReplayArgs>),
     /// Solve a saved allocation problem
     Solve(solve::SolveArgs),
     /// Generate the trace of a machine
@@ -58,6 +60,7 @@ impl Lab {
             Command::Compare(command) => compare::run(&command),
             Command::Results(args) => results::run(&args, &results::OWN),
             Command::Forecast(command) => forecast::run(&command),
+            Command::Replay(args) => replay::run(&args),
             Command::Solve(args) => solve::run(&args),
             Command::Generate(args) => generate::run(&args),
             Command::Play(command) => entry::wait_for(play::run(command)),
@@ -86,6 +89,7 @@ mod tests {
         for line in [
             "lacuna-lab bench bus --seconds 5",
             "lacuna-lab forecast eval a.swf --train-until 50% --freeze --predictor age",
+            "lacuna-lab replay holes.csv --policy milp --verify --leave-out-idle-above none",
             "lacuna-lab results theta forecast",
             "lacuna-lab compare forecast --quick",
             "lacuna-lab results --check",

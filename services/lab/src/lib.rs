@@ -13,8 +13,14 @@ pub mod findings;
 mod forecast;
 mod generate;
 mod play;
+<<<<<<< HEAD
 pub mod results;
 pub mod runs;
+=======
+mod replay;
+mod reproduce;
+mod results;
+>>>>>>> 0da116bc ([cli, lab] lacuna replay has 25 switches; experiments are lacuna-lab replay)
 mod solve;
 pub mod table;
 

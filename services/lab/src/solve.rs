@@ -24,7 +24,7 @@ Examples:
   lacuna-lab solve problem.json --solver highs --gap 0.001 --time-limit 10s
   lacuna-lab solve problem.json --solver node-binary --big-m sound --json
 
-`lacuna replay --save-problem` saves a problem. dp is exact; highs stops at the gap, the nodes or
+`lacuna-lab replay --save-problem` saves a problem. dp is exact; highs stops at the gap, the nodes or
 the time that it is given; node-binary is the published formulation, one binary per node and
 trainer. The exit code is 1 if there is no answer.")]
 pub(crate) struct SolveArgs {

@@ -43,7 +43,7 @@ fn planned_starts_of_a_generated_machine_reach_replay_and_forecast() {
     ]);
     assert!(json(&output)["planned_starts"].as_u64().unwrap() > 100);
     let events = |planned: &[&str]| {
-        let output = bench.lacuna(&[&["replay", "holes.csv", "--json"], planned].concat());
+        let output = bench.lab(&[&["replay", "holes.csv", "--json"], planned].concat());
         json(&output)["events"].as_u64().unwrap()
     };
     let plain = events(&[]);
@@ -67,7 +67,7 @@ fn planned_starts_of_a_generated_machine_reach_replay_and_forecast() {
         !refused.status.success() && text.contains("--planned"),
         "{text}"
     );
-    let wrong = bench.lacuna(&["replay", "holes.csv", "--planned", "holes.csv"]);
+    let wrong = bench.lab(&["replay", "holes.csv", "--planned", "holes.csv"]);
     let text = String::from_utf8_lossy(&wrong.stderr);
     assert!(
         text.contains("expected the header \"at,node,start\""),

@@ -74,7 +74,7 @@ fn a_decision_that_a_replay_saved_is_solved() {
         ),
     ]);
     let saving = ["--trainers", "trainers.jsonl", "--save-problem", "p.json"];
-    let output = bench.lacuna(&[&["replay", "holes.csv"], &saving[..]].concat());
+    let output = bench.lab(&[&["replay", "holes.csv"], &saving[..]].concat());
     assert!(output.status.success(), "{output:?}");
     let output = bench.lab(&["solve", "p.json", "--solver", "dp", "--json"]);
     assert!(output.status.success(), "{output:?}");

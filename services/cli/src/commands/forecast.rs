@@ -12,7 +12,7 @@ use lacuna_sim::{Forecasting, Lesson, PoolTrace, Settings, SimError, learn};
 
 use crate::error::{CliError, Result};
 use crate::files::{can_write, replace, spare};
-use crate::log::{Bar, HoleSource, Input, LogArgs, LogSummary, load, unreadable};
+use crate::log::{Bar, HoleSource, Input, LogSummary, WholeLogArgs, load, unreadable};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::replay::order;
 use crate::table::{Side, key_values, render};
@@ -62,7 +62,7 @@ pub(crate) struct LearnArgs {
     planned: Option<PathBuf>,
     // These arguments come last, since their headings apply to all that follow.
     #[command(flatten)]
-    log: LogArgs,
+    log: WholeLogArgs,
 }
 
 /// Runs `forecast`.
@@ -83,17 +83,18 @@ fn run_learn(args: &LearnArgs) -> Result<()> {
         },
         ..Settings::default()
     };
-    spare([&args.out], args.log.files().chain(&args.planned))?;
+    let mut log = args.log.options()?;
+    log.finds_outages = true;
+    log.planned.clone_from(&args.planned);
+    log.planned_starts = true;
+    spare([&args.out], log.files())?;
     // An unwritable place is found before a long run instead of after it.
     can_write(&args.out)?;
     let mut bar = Bar::new(args.json.json);
-    let mut log = args.log.clone().leave_out_outages();
-    log.planned.clone_from(&args.planned);
-    log.planned_starts = true;
     let Input {
         summary: log,
         recording,
-    } = load(&log, None, &mut bar)?;
+    } = load(&log, &mut bar)?;
     let recording = recording.as_ref();
     let simulated = log.kind == HoleSource::Simulated;
     let lesson = learn(recording, &settings, simulated, &mut |p| bar.walking(&p));

@@ -212,7 +212,7 @@ mod tests {
         let lines = short.lines().count();
         assert!((24..=40).contains(&lines), "{lines} lines: {short}");
         assert!(
-            short.contains("--help-all") && !short.contains("--hysteresis"),
+            short.contains("--help-all") && !short.contains("--keep-idle"),
             "{short}"
         );
         for name in crate::replay::USUAL {
@@ -224,16 +224,31 @@ mod tests {
         }
         let long = replay.render_long_help().to_string();
         assert!(
-            long.contains("--hysteresis") && long.contains("samples_left"),
+            long.contains("--keep-idle") && long.contains("samples_left"),
             "{long}"
         );
         for (switch, kind) in [("--help", "usual"), ("-h", "usual"), ("--help-all", "rest")] {
             let asked = definition().try_get_matches_from(["lacuna", "replay", switch]);
             let said = asked.unwrap_err();
             assert_eq!(said.kind(), clap::error::ErrorKind::DisplayHelp);
-            let rest = said.to_string().contains("--hysteresis");
+            let rest = said.to_string().contains("--keep-idle");
             assert_eq!(rest, kind == "rest", "{switch}");
         }
+    }
+
+    #[test]
+    fn a_replay_has_no_more_switches_than_a_user_can_read() {
+        let command = definition();
+        let replay = command.find_subcommand("replay").unwrap();
+        let shown = replay.get_arguments().filter(|arg| {
+            let asks = matches!(
+                arg.get_action(),
+                ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+            );
+            !arg.is_positional() && !arg.is_hide_set() && !arg.is_hide_long_help_set() && !asks
+        });
+        let names: Vec<_> = shown.filter_map(Arg::get_long).collect();
+        assert!(names.len() <= 25, "{} switches: {names:?}", names.len());
     }
 
     #[test]

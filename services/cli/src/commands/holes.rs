@@ -12,7 +12,7 @@ use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 
 use crate::error::{CliError, Result, file_error};
 use crate::files::{spare, write_list};
-use crate::log::{Bar, Input, LeftOut, LogArgs, LogSummary, load};
+use crate::log::{Bar, Input, LeftOut, LogSummary, WholeLogArgs, load};
 use crate::output::{JsonArg, iso, iso_short, print, print_json};
 use crate::table::key_values;
 
@@ -42,7 +42,7 @@ pub(crate) struct HolesArgs {
     out: Option<PathBuf>,
     // These arguments come last, since their headings apply to all that follow.
     #[command(flatten)]
-    log: LogArgs,
+    log: WholeLogArgs,
 }
 
 /// Runs `holes`.
@@ -51,19 +51,21 @@ pub(crate) struct HolesArgs {
 /// The log cannot be read, or a file cannot be written.
 pub(crate) fn run(args: &HolesArgs) -> Result<()> {
     let written = [&args.out, &args.report, &args.svg];
-    spare(written.into_iter().flatten(), args.log.files())?;
+    let mut options = args.log.options()?;
+    options.finds_outages = true;
+    spare(written.into_iter().flatten(), options.files())?;
     let mut bar = Bar::new(args.json.json);
     let Input {
         summary: log,
         recording,
-    } = load(&args.log.clone().leave_out_outages(), None, &mut bar)?;
+    } = load(&options, &mut bar)?;
     let recording = recording.as_ref();
-    let options = PoolOptions {
+    let pool = PoolOptions {
         machine_nodes: log.machine_nodes,
         until: None,
-        utc_offset_s: args.log.utc_offset_s(recording.start()),
+        utc_offset_s: options.utc_offset_s(recording.start()),
     };
-    let stats = pool_stats(recording, options).map_err(|e| CliError::failed(e.to_string()))?;
+    let stats = pool_stats(recording, pool).map_err(|e| CliError::failed(e.to_string()))?;
     let written = args.out.as_deref().map(|path| {
         write_list(path, &mut |write| {
             each_hole(recording, write).map_err(std::io::Error::other)

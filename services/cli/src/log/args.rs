@@ -6,14 +6,12 @@ use clap::{Args, ValueEnum};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-use lacuna_batchsim::{Backfill, Layout, Machine, Overrun, Oversized, Starts};
+use lacuna_batchsim::{Backfill, Layout, Overrun, Starts};
 use lacuna_model::{Span, Timestamp};
-use lacuna_trace::{Format, JobRecord, Reading, Window};
+use lacuna_trace::{Format, Reading, Window};
 
-use super::from_slurm::Accounting;
+use super::options::{LogOptions, Scheduler};
 use super::ours::Ours;
-use super::summary::Rule;
-use super::unavailable;
 use crate::error::{CliError, Result};
 use crate::output::{parse_span, parse_time};
 
@@ -23,30 +21,30 @@ pub struct LogArgs {
     /// The log of a batch scheduler, or a list of holes (plain, gzip or zstd)
     // No heading, whatever heading the command's own arguments before it have.
     #[arg(value_name = "LOG", help_heading = None::<&str>, required_unless_present = "from_slurm", default_value = "sacct", hide_default_value = true)]
-    pub log: PathBuf,
+    log: PathBuf,
     #[command(flatten, next_help_heading = "The log")]
-    pub(super) text: TextArgs,
+    text: TextArgs,
     #[command(flatten, next_help_heading = "The machine")]
-    pub(super) machine: MachineArgs,
+    machine: MachineArgs,
     #[command(flatten, next_help_heading = "The part")]
-    pub(super) part: PartArgs,
-    /// Whether the simulated scheduler announces planned starts. The command that uses them sets
-    /// it; it takes time.
-    #[arg(skip)]
-    pub planned_starts: bool,
-    #[arg(skip)]
-    without_outages: bool,
-    /// The planned starts beside a list of holes. The command that uses them sets it.
-    #[arg(skip)]
-    pub planned: Option<PathBuf>,
+    part: PartArgs,
+}
+
+/// A log, with every switch for reading it.
+#[derive(Debug, Clone, Args)]
+pub struct WholeLogArgs {
+    #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
+    details: LogDetails,
 }
 
 /// Format of the text.
 #[derive(Debug, Clone, Args)]
-pub(super) struct TextArgs {
+struct TextArgs {
     /// Ask Slurm for this time before now, such as 90d, in place of a log
     #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["log", "format", "columns"])]
-    pub(super) from_slurm: Option<Span>,
+    from_slurm: Option<Span>,
     /// Format [default: detected from the first lines]
     #[arg(long, value_name = "FORMAT", value_parser = Format::ALL.map(Format::name))]
     format: Option<String>,
@@ -63,26 +61,62 @@ pub(super) struct TextArgs {
     /// they are no batch jobs [default: a name lacuna-pilot..., or the account or partition lacuna]
     #[arg(long, value_name = "MARKS")]
     ours: Option<Ours>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Args)]
+struct MachineArgs {
+    /// Number of nodes of the machine [default: from the log]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
+    machine_nodes: Option<u32>,
+    /// Processors of a node, where a log counts only processors [default: from the log, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    procs_per_node: Option<u32>,
+    /// Leave out the jobs that need more nodes than the machine has, instead of refusing its size
+    #[arg(long)]
+    leave_out_too_large: bool,
+    /// Drained nodes: a CSV file, nodes,from,until
+    #[arg(long, value_name = "FILE")]
+    outages: Option<PathBuf>,
+    /// All nodes of the machine, one name a line, in a meaningful order
+    /// [default: nodes.txt beside a list of holes]
+    #[arg(long, value_name = "FILE")]
+    nodes_file: Option<PathBuf>,
+}
+
+/// The part of the log that counts.
+#[derive(Debug, Clone, Args)]
+struct PartArgs {
+    /// Start: Unix seconds or ISO-8601, in --time-zone if it has no zone [default: the beginning;
+    /// for a replay of trainers, their first submission]
+    #[arg(long, visible_alias = "start", value_name = "WHEN", value_parser = when)]
+    from: Option<When>,
+    /// End [default: the end of the log]
+    #[arg(long, visible_alias = "end", value_name = "WHEN", value_parser = when)]
+    until: Option<When>,
+    /// Only the first N nodes, in the order of --nodes-file, else of first appearance
+    #[arg(long, value_name = "N")]
+    first_nodes: Option<usize>,
+}
+
+/// The switches of `lacuna holes` and `lacuna-lab` that `lacuna replay` lacks: the list of holes
+/// that `lacuna holes` writes can be replayed.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Details of the log")]
+pub struct LogDetails {
     /// Refuse a log with a damaged line, instead of counting and skipping the line
     #[arg(long)]
     strict: bool,
-}
-
-/// The machine, and the batch scheduler that places jobs of a log without nodes.
-#[derive(Debug, Clone, Args)]
-pub(super) struct MachineArgs {
-    /// Number of nodes of the machine [default: from the log]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NODES)))]
-    pub(super) machine_nodes: Option<u32>,
-    /// Processors of a node, where a log counts only processors [default: from the log, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) procs_per_node: Option<u32>,
-    /// Leave out the jobs that need more nodes than the machine has, instead of refusing its size
-    #[arg(long)]
-    pub(super) leave_out_too_large: bool,
+    /// Count no node as idle while more than N are; none: always count [default: none count in an
+    /// outage, in which next to nothing runs until much starts at once]
+    #[arg(long, value_name = "N", value_parser = limit)]
+    leave_out_idle_above: Option<u32>,
+    /// Reserved nodes: a CSV file, nodes,from,until
+    #[arg(long, value_name = "FILE")]
+    reservations: Option<PathBuf>,
     /// Walltime of jobs whose log has none [default: their run time]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
-    pub(super) walltime_default: Option<Span>,
+    walltime_default: Option<Span>,
     /// Which waiting jobs get a reservation that others may not delay
     #[arg(long, value_enum, default_value_t = BackfillArg::Easy)]
     backfill: BackfillArg,
@@ -95,35 +129,6 @@ pub(super) struct MachineArgs {
     /// The end of a job that runs longer than its walltime
     #[arg(long, value_enum, default_value_t = OverrunArg::Extend)]
     overrun: OverrunArg,
-    /// Drained nodes: a CSV file, nodes,from,until
-    #[arg(long, value_name = "FILE")]
-    pub(super) outages: Option<PathBuf>,
-    /// Reserved nodes: a CSV file, nodes,from,until
-    #[arg(long, value_name = "FILE")]
-    pub(super) reservations: Option<PathBuf>,
-    /// All nodes of the machine, one name a line, in a meaningful order
-    /// [default: nodes.txt beside a list of holes]
-    #[arg(long, value_name = "FILE")]
-    pub(super) nodes_file: Option<PathBuf>,
-}
-
-/// The part of the log that counts.
-#[derive(Debug, Clone, Args)]
-pub(super) struct PartArgs {
-    /// Start: Unix seconds or ISO-8601, in --time-zone if it has no zone [default: the beginning;
-    /// for a replay of trainers, their first submission]
-    #[arg(long, visible_alias = "start", value_name = "WHEN", value_parser = when)]
-    from: Option<When>,
-    /// End [default: the end of the log]
-    #[arg(long, visible_alias = "end", value_name = "WHEN", value_parser = when)]
-    until: Option<When>,
-    /// Only the first N nodes, in the order of --nodes-file, else of first appearance
-    #[arg(long, value_name = "N")]
-    pub(super) first_nodes: Option<usize>,
-    /// Count no node as idle while more than N are; none: always count [default: none count in an
-    /// outage, in which next to nothing runs until much starts at once]
-    #[arg(long, value_name = "N", value_parser = limit)]
-    leave_out_idle_above: Option<u32>,
 }
 
 /// The largest accepted machine. Its nodes are kept in memory, so a typing error or a damaged
@@ -193,203 +198,108 @@ enum OverrunArg {
 }
 
 impl LogArgs {
-    /// The options of the log reader.
-    #[must_use]
-    pub(crate) fn reading(&self) -> Reading {
-        let text = &self.text;
-        Reading {
-            format: text.format.as_deref().and_then(Format::from_name),
-            columns: text.columns.clone(),
-            // The accounting was asked for one cluster, in UTC.
-            cluster: text.cluster.clone().filter(|_| text.from_slurm.is_none()),
-            time_zone: match text.from_slurm {
-                Some(_) => Some(TimeZone::UTC),
-                None => text.time_zone.clone(),
-            },
-            procs_per_node: self.machine.procs_per_node,
-            strict: text.strict,
-        }
-    }
-
-    /// The same arguments, but outages are left out by default: for commands that show how many nodes
-    /// are idle.
-    #[must_use]
-    pub(crate) fn leave_out_outages(self) -> Self {
-        Self {
-            without_outages: true,
-            ..self
-        }
-    }
-
-    /// The files that are read: the log, and those beside it.
-    pub fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
-        let machine = &self.machine;
-        let beside = [&machine.outages, &machine.reservations, &machine.nodes_file];
-        let log = Some(&self.log).filter(|_| self.text.from_slurm.is_none());
-        log.into_iter().chain(beside.into_iter().flatten())
-    }
-
-    /// How outages are found; none if they are not looked for.
-    pub(super) fn outages(&self) -> Option<Rule> {
-        match self.part.leave_out_idle_above {
-            Some(u32::MAX) => None,
-            Some(most) => Some(Rule::IdleAbove(most)),
-            None => self.without_outages.then_some(Rule::Events),
-        }
-    }
-
-    /// Whether the user says how pilots of Lacuna are told.
-    pub(super) const fn marks_ours(&self) -> bool {
-        self.text.ours.is_some()
-    }
-
-    /// Whether a job is a pilot of Lacuna.
-    pub(super) fn is_ours(&self, job: &JobRecord) -> bool {
-        Ours::has(self.text.ours.as_ref(), job)
-    }
-
-    /// Whether jobs start at their recorded times.
-    #[must_use]
-    pub(super) fn starts_recorded(&self) -> bool {
-        self.machine.starts == StartsArg::Recorded
-    }
-
-    /// The first given switch that only the simulated scheduler uses, if there is one.
-    #[must_use]
-    pub(super) fn of_the_scheduler(&self) -> Option<&'static str> {
-        let machine = &self.machine;
-        [
-            ("--backfill", machine.backfill != BackfillArg::Easy),
-            ("--layout", machine.layout != LayoutArg::FirstFit),
-            ("--starts", machine.starts != StartsArg::Simulated),
-            ("--overrun", machine.overrun != OverrunArg::Extend),
-            ("--leave-out-too-large", machine.leave_out_too_large),
-        ]
-        .into_iter()
-        .find_map(|(switch, given)| given.then_some(switch))
-    }
-
-    /// The first given switch that only logs of jobs use, if there is one.
-    #[must_use]
-    pub(super) fn of_jobs(&self) -> Option<&'static str> {
-        let outages = self.machine.outages.as_ref().map(|_| "--outages");
-        let reservations = self.machine.reservations.as_ref();
-        outages
-            .or(reservations.map(|_| "--reservations"))
-            .or(self.marks_ours().then_some("--ours"))
-    }
-
-    /// Whether the first damaged line is an error.
-    #[must_use]
-    pub(super) const fn strict(&self) -> bool {
-        self.text.strict
-    }
-
-    /// Whether the user names a zone for times without one.
-    #[must_use]
-    pub(super) const fn has_zone(&self) -> bool {
-        self.text.time_zone.is_some() || self.text.from_slurm.is_some()
-    }
-
-    /// The zone of times without one, and of the hours of the day. Slurm's is that of this machine.
-    fn zone(&self) -> TimeZone {
-        let usual = || match self.text.from_slurm {
-            Some(_) => TimeZone::system(),
-            None => TimeZone::UTC,
-        };
-        self.text.time_zone.clone().unwrap_or_else(usual)
-    }
-
-    /// These arguments, for the accounting that Slurm was asked for.
-    pub(super) fn of_slurm(&self, accounting: &Accounting) -> Self {
-        let mut args = self.clone();
-        args.log = accounting.log();
-        let machine = &mut args.machine;
-        if machine.nodes_file.is_none() {
-            machine.nodes_file.clone_from(&accounting.nodes);
-        }
-        if machine.outages.is_none() {
-            machine.outages.clone_from(&accounting.outages);
-        }
-        args
-    }
-
-    /// The time before now that Slurm is asked for in place of a log, and the cluster.
-    pub(super) fn asks_slurm(&self) -> Option<(Span, Option<&str>)> {
-        let text = &self.text;
-        Some((text.from_slurm?, text.cluster.as_deref()))
-    }
-
-    /// The requested window of time.
+    /// How the log is read, with the usual details.
     ///
     /// # Errors
     /// A time lies outside the calendar of its zone.
-    pub(super) fn window(&self) -> Result<Window> {
-        let zone = self.zone();
-        let at = |when: Option<When>| match when {
-            None => Ok(None),
-            Some(When::At(at)) => Ok(Some(at)),
-            Some(When::Local(time)) => zone
-                .to_timestamp(time)
-                .map(|at| Some(Timestamp::from_unix_ms(at.as_millisecond())))
-                .map_err(|e| CliError::failed(format!("{time} is no time: {e}"))),
+    pub(crate) fn options(&self) -> Result<LogOptions> {
+        let Self {
+            text,
+            machine,
+            part,
+            ..
+        } = self;
+        // Slurm answers in UTC, for one cluster; its local times are those of this machine.
+        let (asked, usual) = match text.from_slurm {
+            Some(_) => (Some(TimeZone::UTC), TimeZone::system()),
+            None => (text.time_zone.clone(), TimeZone::UTC),
         };
-        Ok(Window {
-            start: at(self.part.from)?,
-            end: at(self.part.until)?,
+        let zone = text.time_zone.clone().unwrap_or(usual);
+        Ok(LogOptions {
+            file: self.log.clone(),
+            from_slurm: text.from_slurm,
+            cluster: text.cluster.clone(),
+            reading: Reading {
+                format: text.format.as_deref().and_then(Format::from_name),
+                columns: text.columns.clone(),
+                cluster: text.cluster.clone().filter(|_| text.from_slurm.is_none()),
+                time_zone: asked,
+                procs_per_node: machine.procs_per_node,
+                strict: false,
+            },
+            names_zone: text.time_zone.is_some() || text.from_slurm.is_some(),
+            ours: text.ours.clone(),
+            machine_nodes: machine.machine_nodes,
+            leave_out_too_large: machine.leave_out_too_large,
+            drained: machine.outages.clone(),
+            nodes_file: machine.nodes_file.clone(),
+            window: Window {
+                start: at(part.from, &zone)?,
+                end: at(part.until, &zone)?,
+            },
+            first_nodes: part.first_nodes,
+            zone,
+            submitted: None,
+            reservations: None,
+            idle_above: None,
+            finds_outages: false,
+            walltime_default: None,
+            scheduler: Scheduler::default(),
+            planned: None,
+            planned_starts: false,
         })
     }
+}
 
-    /// Seconds to add to UTC for the local time of the machine at a moment.
-    #[must_use]
-    pub(crate) fn utc_offset_s(&self, at: Timestamp) -> i64 {
-        let at = jiff::Timestamp::from_millisecond(at.unix_ms());
-        at.map_or(0, |at| i64::from(self.zone().to_offset(at).seconds()))
-    }
-
-    /// The simulated machine of this many nodes, for jobs without nodes.
+impl WholeLogArgs {
+    /// How the log is read.
     ///
     /// # Errors
-    /// A file of outages or reservations cannot be read or is invalid.
-    pub(super) fn machine(&self, nodes: u32) -> Result<Machine> {
-        let args = &self.machine;
-        let mut machine = Machine {
-            backfill: match args.backfill {
+    /// A time lies outside the calendar of its zone.
+    pub fn options(&self) -> Result<LogOptions> {
+        let mut options = self.log.options()?;
+        self.details.set(&mut options);
+        Ok(options)
+    }
+}
+
+impl LogDetails {
+    /// Sets these details.
+    pub fn set(&self, options: &mut LogOptions) {
+        options.reading.strict = self.strict;
+        options.idle_above = self.leave_out_idle_above;
+        options.reservations.clone_from(&self.reservations);
+        options.walltime_default = self.walltime_default;
+        options.scheduler = Scheduler {
+            backfill: match self.backfill {
                 BackfillArg::Easy => Backfill::Easy,
                 BackfillArg::Conservative => Backfill::Conservative,
                 BackfillArg::None => Backfill::None,
             },
-            layout: match args.layout {
+            layout: match self.layout {
                 LayoutArg::FirstFit => Layout::FirstFit,
                 LayoutArg::Contiguous => Layout::Contiguous,
             },
-            starts: match args.starts {
+            starts: match self.starts {
                 StartsArg::Simulated => Starts::Simulated,
                 StartsArg::Recorded => Starts::Recorded,
             },
-            overrun: match args.overrun {
+            overrun: match self.overrun {
                 OverrunArg::Extend => Overrun::Extend,
                 OverrunArg::Kill => Overrun::Kill,
             },
-            oversized: Oversized::Skip,
-            ..Machine::new(nodes)
         };
-        if let Some(path) = &args.outages {
-            machine.outages = unavailable::read(path)?
-                .iter()
-                .map(|entry| entry.outages(nodes))
-                .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| unavailable::refuse(path, &what))?
-                .concat();
-        }
-        if let Some(path) = &args.reservations {
-            machine.reservations = unavailable::read(path)?
-                .iter()
-                .map(|entry| entry.reservations(nodes))
-                .collect::<std::result::Result<Vec<_>, _>>()
-                .map_err(|what| unavailable::refuse(path, &what))?
-                .concat();
-        }
-        Ok(machine)
+    }
+}
+
+/// A moment as typed, in a zone.
+fn at(when: Option<When>, zone: &TimeZone) -> Result<Option<Timestamp>> {
+    match when {
+        None => Ok(None),
+        Some(When::At(at)) => Ok(Some(at)),
+        Some(When::Local(time)) => zone
+            .to_timestamp(time)
+            .map(|at| Some(Timestamp::from_unix_ms(at.as_millisecond())))
+            .map_err(|e| CliError::failed(format!("{time} is no time: {e}"))),
     }
 }

@@ -16,9 +16,12 @@ use lacuna_model::{Span, Timestamp};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_runtime::command::{self, Bounds, CommandError, Ended};
 
+use super::options::LogOptions;
 use super::progress::Bar;
+use crate::entry::wait_for;
 use crate::error::{CliError, Result, file_error};
 use crate::output::{iso, iso_short};
+use crate::up::until_stopped;
 
 /// The columns of the log. The name of a job is last, since it may be any text.
 const COLUMNS: &str =
@@ -56,9 +59,9 @@ const PAUSES: [u64; 2] = [1, 5];
 pub(super) struct Accounting {
     folder: TempDir,
     /// Nodes of the machine, if Slurm names them.
-    pub(super) nodes: Option<PathBuf>,
+    nodes: Option<PathBuf>,
     /// When nodes were down or drained, if the accounting has it.
-    pub(super) outages: Option<PathBuf>,
+    outages: Option<PathBuf>,
     /// Notes for readers of the figures.
     pub(super) notes: Vec<String>,
     /// The source, in words.
@@ -67,8 +70,21 @@ pub(super) struct Accounting {
 
 impl Accounting {
     /// The table of jobs.
-    pub(super) fn log(&self) -> PathBuf {
+    fn log(&self) -> PathBuf {
         self.folder.path().join("sacct")
+    }
+
+    /// These options, for this accounting in place of a log.
+    pub(super) fn read_by(&self, options: &LogOptions) -> LogOptions {
+        let mut options = options.clone();
+        options.file = self.log();
+        if options.nodes_file.is_none() {
+            options.nodes_file.clone_from(&self.nodes);
+        }
+        if options.drained.is_none() {
+            options.drained.clone_from(&self.outages);
+        }
+        options
     }
 
     /// A text in which files of the accounting are named by the programs that gave them, since the
@@ -80,11 +96,23 @@ impl Accounting {
         )
     }
 
+    /// Asks Slurm, if these options name it in place of a log.
+    ///
+    /// # Errors
+    /// As [`Accounting::ask`].
+    pub(super) fn of(options: &LogOptions, bar: &mut Bar) -> Result<Option<Self>> {
+        let Some(span) = options.from_slurm else {
+            return Ok(None);
+        };
+        let ask = Self::ask(span, options.cluster.as_deref(), bar);
+        wait_for(until_stopped(ask)).map(Some)
+    }
+
     /// Asks Slurm for the time `span` before now.
     ///
     /// # Errors
     /// A portion is not answered, named with its time; there is no job in it; the disk is full.
-    pub(super) async fn ask(span: Span, cluster: Option<&str>, bar: &mut Bar) -> Result<Self> {
+    async fn ask(span: Span, cluster: Option<&str>, bar: &mut Bar) -> Result<Self> {
         if span <= Span::ZERO || span > MOST {
             return Err(CliError::failed(format!(
                 "--from-slurm {span}: expected a time above zero, of ten years at most, such as 90d"

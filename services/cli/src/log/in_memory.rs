@@ -7,8 +7,8 @@ use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
 use lacuna_sim::HoleTrace;
 use lacuna_trace::{first_nodes, read_nodes, read_planned};
 
-use super::args::LogArgs;
 use super::error::unreadable;
+use super::options::LogOptions;
 use super::outages::{Activity, Outage, crowded, leave_out};
 use super::summary::{LeftOut, Rule};
 use crate::error::{CliError, Result};
@@ -33,14 +33,17 @@ impl HolesInMemory {
     /// # Errors
     /// Fewer nodes than requested; the list of nodes, or that of planned starts, cannot be read.
     pub(super) fn new(
-        args: &LogArgs,
+        options: &LogOptions,
         holes: Vec<HoleRecord>,
         activity: Option<Activity>,
     ) -> Result<(Self, Vec<String>)> {
         // An outage is seen on the whole machine, so outages are removed before nodes are chosen.
-        let nodes = chosen_nodes(args, &holes)?;
+        let nodes = chosen_nodes(options, &holes)?;
         let mut notes = Vec::new();
-        let planned = args.planned.as_ref().map(|path| read_planned(path, &holes));
+        let planned = options
+            .planned
+            .as_ref()
+            .map(|path| read_planned(path, &holes));
         let planned = planned.transpose().map_err(unreadable)?.unwrap_or_default();
         if planned.without_hole > 0 {
             notes.push(format!(
@@ -50,9 +53,9 @@ impl HolesInMemory {
         }
         let named: HashSet<&NodeId> = holes.iter().map(|hole| &hole.node).collect();
         let named = u32::try_from(named.len()).unwrap_or(u32::MAX);
-        let machine = args.machine.machine_nodes.unwrap_or(named);
+        let machine = options.machine_nodes.unwrap_or(named);
         let span = span(&holes);
-        let rule = args.outages();
+        let rule = options.outages();
         let outages = match rule {
             Some(Rule::IdleAbove(most)) => crowded(&holes, most),
             Some(Rule::Events) => {
@@ -119,25 +122,25 @@ fn span(holes: &[HoleRecord]) -> Option<(Timestamp, Timestamp)> {
 }
 
 /// The list of nodes that is named, or that lies beside the log.
-pub(super) fn nodes_file(args: &LogArgs) -> Option<PathBuf> {
-    let beside = args.log.with_file_name("nodes.txt");
-    match &args.machine.nodes_file {
+pub(super) fn nodes_file(options: &LogOptions) -> Option<PathBuf> {
+    let beside = options.file.with_file_name("nodes.txt");
+    match &options.nodes_file {
         Some(file) => Some(file.clone()),
         None => beside.exists().then_some(beside),
     }
 }
 
 /// The nodes of `--first-nodes`; none if the switch is absent.
-fn chosen_nodes(args: &LogArgs, holes: &[HoleRecord]) -> Result<Option<HashSet<NodeId>>> {
-    let Some(count) = args.part.first_nodes else {
+fn chosen_nodes(options: &LogOptions, holes: &[HoleRecord]) -> Result<Option<HashSet<NodeId>>> {
+    let Some(count) = options.first_nodes else {
         return Ok(None);
     };
-    let file = nodes_file(args);
+    let file = nodes_file(options);
     let order = file.as_deref().map(read_nodes).transpose();
     let order = order.map_err(|e| CliError::failed(e.to_string()))?;
     let chosen = first_nodes(count, order.as_deref(), holes);
     if chosen.len() < count {
-        let source = file.unwrap_or_else(|| args.log.clone());
+        let source = file.unwrap_or_else(|| options.file.clone());
         return Err(CliError::failed(format!(
             "--first-nodes {count}: {} has only {}",
             source.display(),

@@ -9,9 +9,10 @@ use lacuna_sim::HoleTrace;
 use lacuna_trace::{JobLog, JobRecord, hosts, read_nodes};
 use serde_json::Value;
 
-use super::args::LogArgs;
 use super::caveats::{Caveat, caveat};
 use super::error::unreadable;
+use super::options::LogOptions;
+use super::ours::Ours;
 use super::outages::Activity;
 use super::progress::Bar;
 use super::summary::LogSummary;
@@ -56,8 +57,8 @@ impl JobsOnNodes {
     ///
     /// # Errors
     /// The log or a file beside it cannot be read.
-    pub(super) fn read(args: &LogArgs, log: &mut JobLog, bar: &mut Bar) -> Result<Self> {
-        let listed = args.machine.nodes_file.as_deref().map(read_nodes);
+    pub(super) fn read(options: &LogOptions, log: &mut JobLog, bar: &mut Bar) -> Result<Self> {
+        let listed = options.nodes_file.as_deref().map(read_nodes);
         let known = match listed.transpose().map_err(unreadable)? {
             Some(nodes) => KnownNodes::Listed(nodes),
             None => KnownNodes::Seen,
@@ -68,12 +69,12 @@ impl JobsOnNodes {
         };
         let mut record = JobRecord::default();
         while log.read(&mut record).map_err(unreadable)? {
-            jobs_on_nodes.add(&record, args.is_ours(&record));
+            jobs_on_nodes.add(&record, Ours::has(options.ours.as_ref(), &record));
             if jobs_on_nodes.records.is_multiple_of(4096) {
-                bar.reading(&args.log, jobs_on_nodes.records);
+                bar.reading(&options.file, jobs_on_nodes.records);
             }
         }
-        let away = [&args.machine.outages, &args.machine.reservations];
+        let away = [&options.drained, &options.reservations];
         for path in away.into_iter().flatten() {
             jobs_on_nodes.away(path)?;
         }
@@ -204,7 +205,7 @@ impl JobsOnNodes {
     /// Records the figures of the jobs, for the requested part of time and nodes.
     pub(super) fn describe(
         self,
-        args: &LogArgs,
+        options: &LogOptions,
         log: &JobLog,
         part: &HoleTrace,
         chosen: Option<&HashSet<NodeId>>,
@@ -232,7 +233,7 @@ impl JobsOnNodes {
         let shares = self.occupancy.shares((part.start(), part.end()), counts);
         let names = self.occupancy.nodes();
         let of = names.iter().filter(|node| counts(node)).count();
-        if self.pilots == 0 && args.marks_ours() {
+        if self.pilots == 0 && options.ours.is_some() {
             summary.notes.push(
                 "no job fits --ours, so all are batch jobs: does the log have the columns jobname, account \
                  and partition?"

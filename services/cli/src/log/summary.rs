@@ -1,6 +1,7 @@
 //! The summary of a log, for people and for programs.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -202,9 +203,9 @@ pub struct LogSummary {
 impl LogSummary {
     /// A summary with only name, format and origin.
     #[must_use]
-    pub(super) fn new(file: String, format: &'static str, kind: HoleSource) -> Self {
+    pub(super) fn new(log: &Path, format: &'static str, kind: HoleSource) -> Self {
         Self {
-            file,
+            file: name(log),
             format,
             kind,
             computer: None,
@@ -285,7 +286,7 @@ impl LogSummary {
             "lines were"
         };
         let mut text = format!(
-            "warning: {}: {} damaged {lines} skipped (--strict refuses them):",
+            "warning: {}: {} damaged {lines} skipped (lacuna holes --strict refuses them):",
             self.file, self.damaged_lines
         );
         for line in self.first_damaged.iter().take(NAMED) {
@@ -451,13 +452,23 @@ fn grouped(count: u64) -> String {
     text
 }
 
+/// The file with its folder, for headings.
+fn name(path: &Path) -> String {
+    let folder = path.parent().and_then(Path::file_name);
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    folder.map_or_else(
+        || file.to_string_lossy().into_owned(),
+        |folder| format!("{}/{}", folder.to_string_lossy(), file.to_string_lossy()),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn damage_is_named_with_its_lines_and_counts_are_rows() {
-        let mut summary = LogSummary::new("a.swf".into(), "swf", HoleSource::Simulated);
+        let mut summary = LogSummary::new(Path::new("a.swf"), "swf", HoleSource::Simulated);
         assert_eq!(summary.warning(), None);
         summary.damaged_lines = 5;
         summary.first_damaged = (1..=4).map(|n| format!("line {n}, field 2")).collect();

@@ -4,6 +4,8 @@ use lacuna_model::{
     Distance, Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 
+use lacuna_trainer::settings::Control;
+
 use crate::error::{CliError, Result};
 
 /// A description of them.
@@ -37,7 +39,7 @@ const MOST: u32 = 64;
 /// The number of such trainers that a machine of `nodes` nodes has room for; at least the default
 /// with `--trainers`.
 pub(super) fn parallel(nodes: u32) -> u32 {
-    nodes.div_ceil(MOST).max(super::args::parallel())
+    nodes.div_ceil(MOST).max(Control::default().max_parallel)
 }
 
 /// One trainer, submitted at `start`; an endless replay repeats it.

@@ -1,25 +1,60 @@
 //! Output of the figures of a replay: a table or one JSON value.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 
-use lacuna_model::{RuleGain, Span};
-use lacuna_planner::objective::Objective;
-use lacuna_sim::pool_stats::PoolStats;
-use lacuna_sim::{Apart, Dedicated, PracticeFigures, RulesFollowed, Summary, Verified};
-use lacuna_trainer::measure;
+use lacuna_runtime::clock::Stopwatch;
+use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
+use lacuna_sim::{Replayed, Summary};
 
+use super::case::Case;
+use super::request::failed;
+use super::{table, verified};
 use crate::error::Result;
-use crate::log::LogSummary;
-use crate::output::{iso, latency, print, print_json, short};
-use crate::table::key_values;
+use crate::log::{Bar, LogSummary};
+use crate::output::{iso, print, print_json};
 
-/// Prints one JSON value: times as ISO-8601, lengths of time in seconds.
-pub(super) fn json(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Result<()> {
-    print_json(&value(summary, pool, log))
+/// Prints the figures. A verification that failed is the error: of the JSON value, which is exactly
+/// one, or after the table.
+///
+/// # Errors
+/// Verification failed, or the output cannot be written.
+pub(super) fn show(
+    case: &Case<'_>,
+    replayed: Replayed,
+    json: bool,
+    watch: &Stopwatch,
+    bar: &Bar,
+) -> Result<()> {
+    let mut summary = replayed.summary;
+    let options = PoolOptions {
+        until: Some(summary.until()),
+        ..case.pool_options()
+    };
+    let pool = pool_stats(case.trace, options).map_err(failed)?;
+    bar.done();
+    summary.wall_seconds = watch.seconds();
+    summary.peak_rss_bytes = peak_rss_bytes();
+    let disagreement = verified::disagreement(&summary, &case.settings);
+    if json {
+        disagreement?;
+        return print_json(&value(&summary, &pool, &case.log));
+    }
+    if let Some(warning) = case.log.warning() {
+        eprintln!("{warning}");
+    }
+    print(&table::text(&summary, &pool, &case.log, &case.written()))?;
+    disagreement
 }
 
+/// The largest resident memory of the process so far.
+fn peak_rss_bytes() -> u64 {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    // Linux reports KiB.
+    usage.map_or(0, |usage| usage.max_rss().unsigned_abs() * 1024)
+}
+
+/// The JSON value: times as ISO-8601, lengths of time in seconds.
 #[expect(
     clippy::indexing_slicing,
     reason = "indexing inserts missing keys into a json object; summary and settings are objects"
@@ -44,310 +79,4 @@ fn value(summary: &Summary, pool: &PoolStats, log: &LogSummary) -> Value {
         settings.remove("horizon");
     }
     value
-}
-
-/// Prints a table for people.
-pub(super) fn table(
-    summary: &Summary,
-    pool: &PoolStats,
-    log: &LogSummary,
-    written: &[(&'static str, &Option<PathBuf>)],
-) -> Result<()> {
-    let percent = |fraction: f64| format!("{:.2} %", fraction * 100.0);
-    // Of no idle node nothing can be a share.
-    let of_idle = |fraction: f64| match summary.equivalent_nodes > 0.0 {
-        true => percent(fraction),
-        false => "-".to_owned(),
-    };
-    let settings = &summary.settings;
-    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let mut rows = log.headline(pool);
-    rows.extend([
-        ("efficiency U", of_idle(summary.efficiency)),
-        ("hours", format!("{:.2}", summary.hours)),
-        (
-            "harvested",
-            format!("{} node-hours", short(summary.harvested_node_hours)),
-        ),
-        ("idle share used", of_idle(summary.idle_share_used)),
-        ("samples", short(summary.samples)),
-    ]);
-    if let Some(fraction) = summary.zero_cost_fraction {
-        rows.push(("of zero-cost bound", percent(fraction)));
-    }
-    for milestone in &summary.milestones {
-        let share = milestone.zero_cost_fraction;
-        let share = share.map_or_else(String::new, |share| {
-            format!(", {} of the zero-cost bound", percent(share))
-        });
-        let text = format!(
-            "{} samples after {}{share}",
-            short(milestone.samples),
-            Span::from_secs_f64(milestone.hours * 3600.0)
-        );
-        rows.push(("milestone", text));
-    }
-    rows.extend(summary.beside.iter().map(beside));
-    let of_samples = |fraction| match measure::share_lost(fraction, 1.0) {
-        Some(fraction) => format!("{} of the samples done", percent(fraction)),
-        None => "more samples than were done".to_owned(),
-    };
-    rows.extend([(
-        "lost to rescaling",
-        of_samples(summary.rescale_cost_fraction),
-    )]);
-    if let Some(fraction) = summary.pilot_wait_fraction {
-        rows.push(("of it, pilots", percent(fraction)));
-    }
-    rows.extend([
-        (
-            "lost to preemption",
-            of_samples(summary.preempt_cost_fraction),
-        ),
-        ("preemptions", summary.preemptions.to_string()),
-        ("rescales", summary.rescales.to_string()),
-        ("events", summary.events.to_string()),
-        ("trainers done", summary.trainers_done.to_string()),
-    ]);
-    if let Some(hours) = summary.mean_completion_hours {
-        rows.push(("mean completion", format!("{hours:.2} h")));
-    }
-    for harvest in summary.kinds.iter().flatten() {
-        let (harvested, offered) = (harvest.harvested_node_hours, harvest.offered_node_hours);
-        let used = measure::idle_share_used(harvested, offered);
-        let text = format!(
-            "{} of {} node-hours ({}); {} of {} nodes that left were training",
-            short(harvested),
-            short(offered),
-            used.map_or_else(|| "-".to_owned(), percent),
-            harvest.taken_nodes,
-            harvest.left_nodes
-        );
-        rows.push(("harvested by kind", format!("{}: {text}", harvest.kind)));
-    }
-    if let Some(apart) = &summary.apart {
-        rows.extend(distance(apart));
-    }
-    if summary.unfinished {
-        rows.push((
-            "unfinished",
-            "the trace ended before the trainers did".to_owned(),
-        ));
-    }
-    let solve = &summary.solve_seconds;
-    rows.extend([
-        ("nodes", summary.nodes.to_string()),
-        (
-            "replayed",
-            format!("{} to {}", iso(summary.start), iso(summary.until())),
-        ),
-        ("history", format!("{} holes", summary.history_holes)),
-        (
-            "asked for",
-            format!(
-                "{}, horizon {}, {} in parallel, costs x{}, nodes {}, seed {}",
-                word(json!(settings.policy)),
-                settings.horizon,
-                settings.max_parallel,
-                settings.cost_scale,
-                word(json!(settings.node_choice)),
-                settings.seed
-            ),
-        ),
-        (
-            "decision",
-            format!(
-                "median {}, 99 % {}, longest {}, in all {}",
-                latency(Some(solve.p50)),
-                latency(Some(solve.p99)),
-                latency(Some(solve.max)),
-                latency(Some(solve.total))
-            ),
-        ),
-    ]);
-    let mut also = Vec::new();
-    if !settings.objectives.is_empty() || settings.objective != Objective::default() {
-        also.push(format!("objective {}", settings.objective));
-    }
-    if !settings.objectives.is_empty() {
-        also.push(format!("{} of its own", settings.objectives.len()));
-    }
-    if settings.charge_starts {
-        also.push("starts charged".to_owned());
-    }
-    if let Some(start) = settings.pilot_start {
-        also.push(format!("pilots of owners after {start}"));
-    }
-    if settings.dedicated != Dedicated::ByKind {
-        also.push(format!("dedicated {}", word(json!(settings.dedicated))));
-    }
-    if settings.endless {
-        also.push("endless".to_owned());
-    }
-    if !also.is_empty() {
-        rows.push(("also", also.join(", ")));
-    }
-    if !summary.shortcuts.is_empty() {
-        let name = |name: &str| match name {
-            "none" => "in full".to_owned(),
-            other => other.to_owned(),
-        };
-        let how: Vec<String> = summary
-            .shortcuts
-            .iter()
-            .map(|(how, count)| format!("{} {count}", name(how)))
-            .collect();
-        rows.push(("solved by", how.join(", ")));
-    }
-    if let Some(rules) = &summary.rules {
-        rows.push(("rules", followed(rules)));
-    }
-    if summary.unproven > 0 {
-        rows.push(("not proven", format!("{} decisions", summary.unproven)));
-    }
-    if summary.clock_stops > 0 {
-        let stops = summary.clock_stops;
-        rows.push((
-            "clock stops",
-            format!("{stops} decisions, which may differ the next time"),
-        ));
-    }
-    if let Some(verified) = summary.verified {
-        rows.push(("verified", in_words(&verified, settings.policy.forecasts())));
-    }
-    rows.extend(log.rows());
-    rows.extend([
-        ("wall time", latency(Some(summary.wall_seconds))),
-        (
-            "memory",
-            format!("{} MB", summary.peak_rss_bytes / 1_000_000),
-        ),
-    ]);
-    for (what, path) in written {
-        rows.extend(path.iter().map(|path| (*what, path.display().to_string())));
-    }
-    print(&key_values(&rows))
-}
-
-/// A number of nodes, in words.
-fn counted(nodes: u32) -> String {
-    let unit = if nodes == 1 { "node" } else { "nodes" };
-    format!("{nodes} {unit}")
-}
-
-/// The figures of a practice beside the policy, in words.
-fn beside(figures: &PracticeFigures) -> (&'static str, String) {
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    let mut text = format!(
-        "{}: {} samples",
-        figures.practice.name(),
-        short(figures.samples)
-    );
-    let mut also = |part: String| {
-        text.push_str(", ");
-        text.push_str(&part);
-    };
-    if let Some(share) = figures.zero_cost_fraction {
-        also(format!("{} of the zero-cost bound", percent(share)));
-    }
-    let (hours, nodes) = (figures.hours, short(figures.harvested_node_hours));
-    also(format!("{nodes} node-hours in {hours:.2} h"));
-    also(format!("{} restarts", figures.restarts));
-    also(format!(
-        "{} of the samples done again",
-        percent(figures.redone_fraction)
-    ));
-    if let Some(nodes) = figures.nodes {
-        let nodes = counted(nodes);
-        also(format!("jobs of {nodes}, the best fixed size"));
-    }
-    if let Some(ratio) = figures.ratio {
-        also(format!("the policy does {ratio:.2} times as much an hour"));
-    }
-    ("beside", text)
-}
-
-/// The rules that `auto` followed, in words.
-fn followed(rules: &RulesFollowed) -> String {
-    let time = rules.shares.iter();
-    let time: Vec<String> = time
-        .map(|(rule, share)| format!("{rule} {:.1} %", 100.0 * share))
-        .collect();
-    let gain = |gain: &RuleGain| format!("{} {:.3}", gain.rule.name(), gain.share);
-    let gains: Vec<String> = rules.brought.iter().map(gain).collect();
-    format!(
-        "{} of the time, {} changes; of the idle node-time of the last hours each rule brought: {}",
-        time.join(", "),
-        rules.changes,
-        gains.join(", ")
-    )
-}
-
-/// What distance did, in words.
-fn distance(apart: &Apart) -> Vec<(&'static str, String)> {
-    let mut rows = vec![
-        ("leaves", apart.leaves.to_string()),
-        ("node-time by tier", by_tier(apart)),
-        (
-            "crossing trainers",
-            format!(
-                "{:.2} on average, at most {} on one leaf",
-                apart.crossing, apart.most_crossing
-            ),
-        ),
-    ];
-    for quarter in apart.quarters.iter().filter(|quarter| quarter.hours > 0.0) {
-        let (from, until) = quarter.pool;
-        let bound = if apart.bounded && quarter.bound > 0.0 {
-            let share = quarter.samples / quarter.bound * 100.0;
-            format!(", {share:.2} % of the bound")
-        } else {
-            String::new()
-        };
-        let samples = short(quarter.samples);
-        rows.push((
-            "quarter of time",
-            format!("pool of {from} to {until} nodes: {samples} samples{bound}"),
-        ));
-    }
-    rows
-}
-
-/// The shares of trainers' node-time by tier, in words.
-fn by_tier(apart: &Apart) -> String {
-    let all: f64 = apart.node_hours.iter().sum();
-    if all <= 0.0 {
-        return "-".to_owned();
-    }
-    let shares = apart.node_hours.iter().enumerate().map(|(tier, hours)| {
-        let share = hours / all * 100.0;
-        match tier {
-            0 => format!("{share:.2} % on one leaf"),
-            tier => format!("{share:.2} % at tier {tier}"),
-        }
-    });
-    shares.collect::<Vec<_>>().join(", ")
-}
-
-/// The result of the verification in words.
-fn in_words(verified: &Verified, by_forecasts: bool) -> String {
-    let percent = |share: f64| format!("{:.2} %", share * 100.0);
-    if !by_forecasts {
-        return format!(
-            "{} decisions by dp and milp, worst relative difference {:.1e}, {} disagree",
-            verified.decisions, verified.worst_difference, verified.disagreements
-        );
-    }
-    format!(
-        "{} plans: {} wrong; short of the program over patterns by {} in sum (allowed {}), by {} at \
-         worst (allowed {}); from its bound {} on average, 99 % no more than {}",
-        verified.decisions,
-        verified.disagreements,
-        percent(verified.shortfall),
-        percent(Verified::SHORT_OF_ALL),
-        percent(verified.worst_difference),
-        percent(Verified::SHORT_OF_ONE),
-        percent(verified.mean_gap),
-        percent(verified.p99_gap),
-    )
 }

@@ -2,7 +2,7 @@
 
 use lacuna_model::TrainerSpec;
 use lacuna_planner::file;
-use lacuna_sim::Decision;
+use lacuna_sim::{Decision, Settings};
 
 use super::window::{self, SavedProblem};
 use crate::error::{CliError, Result, file_error};
@@ -51,12 +51,12 @@ impl<'a> ProblemRecorder<'a> {
         }
     }
 
-    /// Writes the file. Its note names the `log` and the way of decision, `how`: an answer by equal
+    /// Writes the file. Its note names the `log`, the policy and the objective: an answer by equal
     /// share, or within shares of several owners, is no optimum of the problem.
     ///
     /// # Errors
     /// There is no such event, or the file cannot be written.
-    pub(super) fn write(self, log: &str, how: &str) -> Result<()> {
+    pub(super) fn write(self, log: &str, settings: &Settings) -> Result<()> {
         let Some((event, mut saved)) = self.kept else {
             return Err(CliError::failed(match self.wanted.decision {
                 window::Decision::Event(event) => {
@@ -66,8 +66,10 @@ impl<'a> ProblemRecorder<'a> {
             }));
         };
         saved.note = Some(format!(
-            "event {event} of {log}, decided in {:.3} ms by {how}",
-            self.seconds * 1e3
+            "event {event} of {log}, decided in {:.3} ms by {}, objective {}",
+            self.seconds * 1e3,
+            settings.policy.name(),
+            settings.objective
         ));
         let path = &self.wanted.file;
         let text = file::write(&saved)

@@ -25,7 +25,7 @@ impl Moment {
 
 /// A part of the replay's time, as `FROM..UNTIL`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Part {
+pub struct Part {
     from: Moment,
     until: Moment,
 }
@@ -76,7 +76,7 @@ pub(super) enum Decision {
 
 /// A decision and the file that its problem is saved in, as `FILE[@EVENT|@hardest]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SavedProblem {
+pub struct SavedProblem {
     /// The choice of the decision.
     pub(super) decision: Decision,
     /// The file.

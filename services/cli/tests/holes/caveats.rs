@@ -14,23 +14,6 @@ JobID|Submit|Start|End|State|NNodes|Timelimit|NodeList
 ";
 
 #[test]
-fn milestones_after_the_end_are_named() {
-    let bench = folder();
-    bench.file("day.txt", DAY);
-    let replay = ["replay", "day.txt", "--policy", "dp", "--milestones"];
-    let found = figures(&bench, &[&replay[..], &["1h,20h"]].concat());
-    assert_eq!(found["milestones"].as_array().unwrap().len(), 2);
-    assert!(!found["log"]["notes"].to_string().contains("milestones"));
-    let found = figures(&bench, &[&replay[..], &["1h,2d,7d"]].concat());
-    assert_eq!(found["milestones"].as_array().unwrap().len(), 1);
-    let notes = found["log"]["notes"].to_string();
-    assert!(
-        notes.contains("--milestones 2d00h,7d00h: left out, the replay ends 1d00h after its start"),
-        "{notes}"
-    );
-}
-
-#[test]
 fn shares_of_time_are_of_what_was_watched() {
     let bench = folder();
     bench.file("day.txt", DAY);

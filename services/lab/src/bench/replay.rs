@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, FromArgMatches as _};
 
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::{Bar, LogArgs};
+use lacuna_cli::log::{Bar, LogOptions, WholeLogArgs};
 use lacuna_cli::output::{JsonArg, short};
 use lacuna_model::Span;
 use lacuna_runtime::clock::Stopwatch;
@@ -56,7 +56,7 @@ pub(crate) struct ReplayBenchArgs {
 }
 
 /// The arguments of the log, as all commands take them, if one is given.
-fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
+fn log_options(args: &ReplayBenchArgs) -> Result<Option<LogOptions>> {
     let Some(log) = &args.log else {
         return Ok(None);
     };
@@ -64,11 +64,11 @@ fn log_args(args: &ReplayBenchArgs) -> Result<Option<LogArgs>> {
     let words = [OsString::from("log"), log.clone().into_os_string()]
         .into_iter()
         .chain(words);
-    LogArgs::augment_args(clap::Command::new("log"))
+    let log = WholeLogArgs::augment_args(clap::Command::new("log"))
         .try_get_matches_from(words)
-        .and_then(|matches| LogArgs::from_arg_matches(&matches))
-        .map(Some)
-        .map_err(|e| CliError::failed(format!("how to read the log: {e}")))
+        .and_then(|matches| WholeLogArgs::from_arg_matches(&matches))
+        .map_err(|e| CliError::failed(format!("how to read the log: {e}")))?;
+    log.options().map(Some)
 }
 
 fn measure(case: &Case, args: &ReplayBenchArgs, bar: &mut Bar) -> Result<Vec<Cell>> {
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &ReplayBenchArgs) -> Result<()> {
         Column::figures("times_kept", "ratio"),
     ];
     let mut table = Table::new("Replays", columns);
-    let log = log_args(args)?;
+    let log = log_options(args)?;
     for case in cases::all(
         log.as_ref(),
         args.trainers.as_deref(),

@@ -1,14 +1,14 @@
 //! The arguments of `lacuna-lab forecast eval`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
 
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::LogArgs;
+use lacuna_cli::log::WholeLogArgs;
 use lacuna_cli::output::{JsonArg, iso, parse_time};
-use lacuna_cli::{ModelArg, order};
+use lacuna_cli::replay::{ModelArg, order};
 use lacuna_model::{Span, Timestamp};
 use lacuna_sim::PoolTrace;
 use lacuna_sim::skill::{AfterTraining, SampleTimes, SkillOptions};
@@ -97,7 +97,7 @@ pub(crate) struct EvalArgs {
     pub(super) report: Option<PathBuf>,
     // The log comes last, since its headings apply to all that follow.
     #[command(flatten)]
-    pub(super) log: LogArgs,
+    pub(super) log: WholeLogArgs,
 }
 
 /// Limits on the questions: each is kept in memory until it is answered.
@@ -187,7 +187,11 @@ impl EvalArgs {
     ///
     /// # Errors
     /// The moment does not lie within the log.
-    pub(super) fn train_until(&self, recording: &dyn PoolTrace) -> Result<Option<Timestamp>> {
+    pub(super) fn train_until(
+        &self,
+        log: &Path,
+        recording: &dyn PoolTrace,
+    ) -> Result<Option<Timestamp>> {
         let Some(until) = self.train_until else {
             return Ok(None);
         };
@@ -204,7 +208,7 @@ impl EvalArgs {
         Err(CliError::failed(format!(
             "--train-until {} {what}: {} is from {} to {}",
             iso(at),
-            self.log.log.display(),
+            log.display(),
             iso(start),
             iso(end)
         ))

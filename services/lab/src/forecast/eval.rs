@@ -1,10 +1,12 @@
 //! `lacuna-lab forecast eval`: the quality of forecasts of a log's holes.
 
-use lacuna_cli::Target;
+use std::path::Path;
+
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::files::spare;
 use lacuna_cli::log::{Bar, HoleSource, Input, load, unreadable};
 use lacuna_cli::output::iso_short;
+use lacuna_cli::replay::Target;
 use lacuna_report::{About, render_skill};
 use lacuna_runtime::clock::Stopwatch;
 use lacuna_sim::SimError;
@@ -20,28 +22,27 @@ use super::output;
 /// written.
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let watch = Stopwatch::start();
-    let read = args.log.files().chain(&args.planned);
-    spare(&args.report, read.chain(&args.model.model))?;
+    let mut log = args.log.options()?;
+    log.planned_starts = args.hints;
+    log.planned.clone_from(&args.planned);
+    spare(&args.report, log.files().chain(&args.model.model))?;
     // An unwritable report is found before a long run instead of after it.
     let report = args.report.as_deref().map(Target::open).transpose()?;
     let mut options = args.options()?;
     let mut bar = Bar::new(args.json.json);
-    let mut log = args.log.clone();
-    log.planned_starts = args.hints;
-    log.planned.clone_from(&args.planned);
     let Input {
         summary: mut log_summary,
         recording,
-    } = load(&log, None, &mut bar)?;
+    } = load(&log, &mut bar)?;
     if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
             "--hints: {} has the history of its nodes, but no planned starts",
-            args.log.log.display()
+            log.file.display()
         ))
         .remedy("name its planned starts with --planned, or leave --hints out"));
     }
     let recording = recording.as_ref();
-    options.train_until = args.train_until(recording)?;
+    options.train_until = args.train_until(&log.file, recording)?;
     if let Some(model) = &options.model {
         let simulated = log_summary.kind == HoleSource::Simulated;
         let note = args.model.note(model, recording, simulated)?;
@@ -54,7 +55,7 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
         error => CliError::failed(error.to_string()),
     })?;
     bar.done();
-    scored(args, &options, &evaluation)?;
+    scored(&log.file, &options, &evaluation)?;
     let span = format!(
         "{} to {}",
         iso_short(recording.start()),
@@ -81,11 +82,11 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
 }
 
 /// Refuses an evaluation without a scored question, with the reason.
-fn scored(args: &EvalArgs, options: &SkillOptions, evaluation: &Evaluation) -> Result<()> {
+fn scored(log: &Path, options: &SkillOptions, evaluation: &Evaluation) -> Result<()> {
     if evaluation.holes > 0 {
         return Ok(());
     }
-    let path = args.log.log.display();
+    let path = log.display();
     let (what, remedy) = if evaluation.too_young > 0 {
         let young = evaluation
             .predictors

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::Args;
 
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::{Bar, LogArgs, load, unreadable};
+use lacuna_cli::log::{Bar, WholeLogArgs, load, unreadable};
 use lacuna_cli::output::JsonArg;
 use lacuna_sim::SimError;
 
@@ -24,7 +24,7 @@ pub(crate) struct PriorArgs {
     #[arg(long, value_name = "NAME")]
     name: String,
     #[command(flatten)]
-    log: LogArgs,
+    log: WholeLogArgs,
     #[command(flatten)]
     json: JsonArg,
 }
@@ -35,7 +35,7 @@ pub(crate) struct PriorArgs {
 /// The log cannot be read.
 pub(super) fn run(args: &PriorArgs) -> Result<()> {
     let mut bar = Bar::new(args.json.json);
-    let input = load(&args.log, None, &mut bar)?;
+    let input = load(&args.log.options()?, &mut bar)?;
     let found = lacuna_sim::machine(input.recording.as_ref(), &args.name);
     bar.done();
     let machine = match found {

@@ -21,7 +21,7 @@ Examples:
   lacuna-lab generate --nodes 1024 --days 3 --out machine.csv.gz
   lacuna replay machine.csv.gz --trainers trainers.jsonl.gz
   lacuna-lab generate --out machine.csv --planned planned.csv
-  lacuna replay machine.csv --planned planned.csv --policy auto
+  lacuna-lab replay machine.csv --planned planned.csv --policy auto
   lacuna-lab generate --nodes 4096 --swf workload.swf.gz --jobs 100000
   lacuna replay workload.swf.gz
 

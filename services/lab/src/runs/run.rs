@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 
@@ -155,12 +155,15 @@ impl Runner {
 
     /// The process of a row, which ends when this one does.
     fn command(&self, arguments: &[String]) -> Command {
+        // A replay of an experiment is this command's; other rows are `lacuna`'s.
+        let replays = arguments.first().is_some_and(|word| word == "replay");
+        let of_lab = replays.then(|| Path::new(&self.program).with_file_name("lacuna-lab"));
         let mut command = Command::new(&self.program);
         command
             .arg("child-of")
             .arg(std::process::id().to_string())
             .arg("--")
-            .arg(&self.program)
+            .arg(of_lab.map_or_else(|| self.program.clone(), PathBuf::into_os_string))
             .args(arguments)
             .arg("--json");
         command

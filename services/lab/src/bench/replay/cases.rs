@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_cli::error::{CliError, Result};
-use lacuna_cli::log::{Bar, LogArgs, load};
+use lacuna_cli::log::{Bar, LogOptions, load};
 use lacuna_model::{Distance, Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
 use lacuna_sim::{HoleTrace, PoolTrace};
@@ -41,7 +41,7 @@ const TRAINERS: usize = 1_000;
 /// # Errors
 /// A file cannot be read.
 pub(super) fn all(
-    log: Option<&LogArgs>,
+    log: Option<&LogOptions>,
     trainers: Option<&Path>,
     parallel: u32,
     seed: u64,
@@ -52,14 +52,14 @@ pub(super) fn all(
         .transpose()
         .map_err(unreadable)?;
     if let Some(log) = log {
-        let recording = load(log, None, bar)?.recording;
+        let recording = load(log, bar)?.recording;
         let trainers = match given {
             Some(given) => given,
             None => synthetic(recording.start(), seed)?,
         };
         return Ok(vec![Case {
             name: log
-                .log
+                .file
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy()

@@ -1,4 +1,4 @@
-//! `lacuna replay` for a user: its figures, its one JSON value, and its errors.
+//! `lacuna-lab replay`, and with it `lacuna replay`: figures, the one JSON value, and errors.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
@@ -27,7 +27,7 @@ fn replay(bench: &Bench, more: &[&str]) -> Output {
     } else {
         &horizon
     };
-    bench.lacuna(&[&input, horizon, more].concat())
+    bench.lab(&[&input, horizon, more].concat())
 }
 
 fn complaint(bench: &Bench, more: &[&str]) -> String {
@@ -276,8 +276,9 @@ fn the_network_is_read_of_pbs_and_switches_without_one_are_named() {
     bench.file("nodes.json", nodes);
     let with_file = [&idle[..], &["--topology", "nodes.json"]].concat();
     let text = complaint(&bench, &with_file);
-    assert!(text.contains("--keys"), "{text}");
-    let text = said(&[&with_file[..], &["--keys", "switch"]].concat());
+    assert!(text.contains("--topology FILE,switch"), "{text}");
+    let named = [&idle[..], &["--topology", "nodes.json,switch"]].concat();
+    let text = said(&named);
     assert!(
         text.contains("SAMPLES") || text.contains("samples"),
         "{text}"
@@ -380,4 +381,47 @@ fn what_centres_run_today_is_replayed_beside_the_policy() {
     let never = ["--beside", "requeue", "--checkpoint-every", "0s"];
     let error = complaint(&bench, &never);
     assert!(error.contains("checkpoint-every"), "{error}");
+}
+
+#[test]
+fn milestones_after_the_end_are_named() {
+    let bench = folder();
+    // The trace ends 100 s after its start.
+    let replay = |milestones| {
+        let endless = ["--endless", "--policy", "dp", "--json"];
+        json(&replay(
+            &bench,
+            &[&endless[..], &["--milestones", milestones]].concat(),
+        ))
+    };
+    let found = replay("10s,60s");
+    assert_eq!(found["milestones"].as_array().unwrap().len(), 2);
+    assert!(!found["log"]["notes"].to_string().contains("milestones"));
+    let found = replay("10s,2d,7d");
+    assert_eq!(found["milestones"].as_array().unwrap().len(), 1);
+    let notes = found["log"]["notes"].to_string();
+    assert!(
+        notes.contains("--milestones 2d00h,7d00h: left out, the replay ends 1m40s after its start"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_user_has_the_same_replay_without_the_switches_of_experiments() {
+    let bench = folder();
+    let input = ["replay", "holes.csv", "--trainers", "trainers.jsonl"];
+    let usual = ["--policy", "dp", "--max-parallel", "3", "--json"];
+    let figures = |output: Output| {
+        let mut figures = json(&output);
+        let all = figures.as_object_mut().unwrap();
+        for measured in ["wall_seconds", "peak_rss_bytes", "solve_seconds"] {
+            all.remove(measured).unwrap();
+        }
+        figures
+    };
+    let of_user = figures(bench.lacuna(&[&input[..], &usual].concat()));
+    let of_lab = figures(bench.lab(&[&input[..], &usual].concat()));
+    assert_eq!(of_user, of_lab);
+    let refused = bench.lacuna(&[&input[..], &["--horizon", "5s"]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
