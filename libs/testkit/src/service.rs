@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lacuna_model::ClusterId;
+use lacuna_runtime::config::{NoSections, Sections};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::virtual_time::Host;
 use lacuna_runtime::{ClusterClock, Config, Context, Health, Running, ServiceError, Tasks};
@@ -37,14 +38,14 @@ pub async fn until<T>(what: &str, mut reached: impl AsyncFnMut() -> Option<T>) -
 
 /// A service that a test has started. It takes no leadership and serves no HTTP.
 #[derive(Debug)]
-pub struct Service {
+pub struct Service<S = NoSections> {
     /// Its bus, metrics and health.
-    pub context: Context,
+    pub context: Context<S>,
     host: Host,
     running: JoinHandle<Result<(), ServiceError>>,
 }
 
-impl Service {
+impl<S: Sections> Service<S> {
     /// Connects a service with this name, and starts it.
     ///
     /// # Panics
@@ -54,8 +55,8 @@ impl Service {
         server: &Server,
         cluster: &ClusterId,
         name: &'static str,
-        config: Config,
-        run: impl FnOnce(Context) -> Running,
+        config: Config<S>,
+        run: impl FnOnce(Context<S>) -> Running,
     ) -> Self {
         let (registry, health) = (Registry::new(), Health::default());
         // All tasks of the connection are the host's, so they end with it.

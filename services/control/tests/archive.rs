@@ -6,10 +6,10 @@ mod common;
 
 use std::time::Duration;
 
-use lacuna_control_service::{Config};
+use lacuna_control_service::Config;
 use lacuna_model::{Span, TrainerId, TrainerRecord};
+use lacuna_runtime::Bus;
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::{Bus};
 use lacuna_testkit::{in_virtual_time, until};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Kept, Pace, Reply, Request};

@@ -7,7 +7,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lacuna_control_service::{Config};
+use lacuna_control_service::{Config, Sections};
 use lacuna_model::{
     Action, Activity, AgentStatus, Allocation, Command, Directory, Elastic, EventKind, Hole,
     Launch, NodeEvent, NodeId, Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord,
@@ -786,7 +786,8 @@ async fn members_meet_by_the_token_of_their_command_which_outlives_control() {
     let (store, token) = given.get("a").unwrap().clone();
     let (_, others) = given.get("b").unwrap().clone();
     assert_ne!(token, others);
-    let refused = |control: &Service| control.metric("lacuna_control_store_refused_total");
+    let refused =
+        |control: &Service<Sections>| control.metric("lacuna_control_store_refused_total");
     assert_eq!(asked(&store, &format!("/{token}/k")).await, Some(0));
     assert_eq!(asked(&store, &format!("/{others}/k")).await, Some(0));
     assert_eq!(refused(&control), 0.0);

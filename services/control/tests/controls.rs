@@ -11,7 +11,7 @@ mod common;
 
 use std::time::Duration;
 
-use lacuna_control_service::{Config};
+use lacuna_control_service::Config;
 use lacuna_model::{
     Allocation, ControlsChange, Directory, EventKind, Hole, Launch, NodeEvent, NodeId, Plan,
     Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,

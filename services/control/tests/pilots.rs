@@ -12,9 +12,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lacuna_control_service::{Config};
+use lacuna_control_service::Config;
 use lacuna_model::{Activity, AgentStatus, Epoch, EventKind, NodeEvent, Span, Timestamp};
-use lacuna_runtime::{Bus};
+use lacuna_runtime::Bus;
 use lacuna_testkit::{Service, in_virtual_and_real_time, in_virtual_time, node, pool};
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;

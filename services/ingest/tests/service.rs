@@ -10,13 +10,14 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_ingest_service::{Config, Context};
-use lacuna_ingest_service::{Metrics, run};
+use lacuna_ingest_service::{Config, Metrics, Sections, run};
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_pool::{PoolKeeper, RESTART_JUMP, Sync, UnknownNodes};
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, ClusterClock, Follow, NoArgs, Received, Start, Stopwatch, Superseded, bus};
+use lacuna_runtime::{
+    Bus, ClusterClock, Follow, NoArgs, Received, Start, Stopwatch, Superseded, bus,
+};
 use lacuna_scheduler::ingest::{Recording, RecordingPace};
 use lacuna_testkit::{Server, Service, golden, in_virtual_and_real_time, in_virtual_time, until};
 use lacuna_wire::address;
@@ -26,7 +27,7 @@ fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-async fn start(nats: &Server, mut config: Config) -> Service {
+async fn start(nats: &Server, mut config: Config) -> Service<Sections> {
     // Some tests send events of the future, so that no snapshot makes them late.
     config.ingest.max_ahead = Span::from_secs(300);
     Service::start(nats, &cluster(), "ingest", config, |context| {

@@ -13,14 +13,9 @@ pub mod findings;
 mod forecast;
 mod generate;
 mod play;
-<<<<<<< HEAD
+mod replay;
 pub mod results;
 pub mod runs;
-=======
-mod replay;
-mod reproduce;
-mod results;
->>>>>>> 0da116bc ([cli, lab] lacuna replay has 25 switches; experiments are lacuna-lab replay)
 mod solve;
 pub mod table;
 

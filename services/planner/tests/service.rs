@@ -9,12 +9,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_planner_service::{Config};
 use lacuna_model::{
     ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Timestamp,
 };
-use lacuna_planner_service::{Config, Context};
-use lacuna_planner_service::{Metrics, run};
+use lacuna_planner_service::{Config, Metrics, Sections, run};
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, Follow, NoArgs, Received, Start, bus};
 use lacuna_testkit::{
@@ -27,7 +25,7 @@ fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
 }
 
-async fn start(nats: &Server) -> Service {
+async fn start(nats: &Server) -> Service<Sections> {
     Service::start(nats, &cluster(), "planner", Config::default(), |context| {
         run(context, NoArgs {})
     })

@@ -1,9 +1,8 @@
 //! Shared by the tests of control.
 
-use lacuna_control_service::{Config};
-use lacuna_control_service::run;
+use lacuna_control_service::{Config, Sections, run};
 use lacuna_model::ClusterId;
-use lacuna_runtime::{NoArgs};
+use lacuna_runtime::NoArgs;
 use lacuna_testkit::{Server, Service};
 
 pub(crate) fn cluster() -> ClusterId {
@@ -11,7 +10,7 @@ pub(crate) fn cluster() -> ClusterId {
 }
 
 /// Starts control.
-pub(crate) async fn start(nats: &Server, config: Config) -> Service {
+pub(crate) async fn start(nats: &Server, config: Config) -> Service<Sections> {
     Service::start(nats, &cluster(), "control", config, |context| {
         run(context, NoArgs {})
     })

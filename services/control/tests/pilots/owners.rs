@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lacuna_control_service::Sections;
 use lacuna_model::{
     Allocation, Command, Directory, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
 };
@@ -188,7 +189,7 @@ impl Fleet {
 }
 
 /// Programs of two owners are admitted, each with a ticket.
-async fn two_owners(bus: &Bus, control: &Service) {
+async fn two_owners(bus: &Bus, control: &Service<Sections>) {
     for (id, owner) in [("a", "ann"), ("b", "bob")] {
         let reply = ask(bus, &signed(program(id, owner), owner)).await;
         assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");

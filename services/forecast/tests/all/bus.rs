@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use lacuna_forecast_service::{Config};
-use lacuna_forecast_service::run;
+use lacuna_forecast_service::{Config, Sections, run};
 use lacuna_model::{ClusterId, NodeEvent, Timestamp};
 use lacuna_runtime::{Bus, Follow, NoArgs, Received};
 use lacuna_testkit::{Server, Service};
@@ -15,7 +14,7 @@ use lacuna_wire::msg::{Clock, Pace, PoolState};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Starts the service.
-pub(crate) async fn start(nats: &Server, config: Config) -> Service {
+pub(crate) async fn start(nats: &Server, config: Config) -> Service<Sections> {
     Service::start(nats, &cluster(), "forecast", config, |context| {
         run(context, NoArgs {})
     })

@@ -4,9 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lacuna_forecast_service::{Config};
 use lacuna_forecast::{Choice, Learnt, LearntFrom, OrderBy, Predictor as _};
-use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
+use lacuna_forecast_service::{Config, Forecaster, Models, PredictorSettings, Role, Sections};
 use lacuna_model::{EventKind, Span, Timestamp};
 use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{Server, Service, TestNats, in_virtual_time};
@@ -44,12 +43,12 @@ fn upto(seq: u64) -> impl Fn(&PoolState) -> bool {
     move |state| state.pool.seq >= seq
 }
 
-fn is_well(service: &Service) -> bool {
+fn is_well(service: &Service<Sections>) -> bool {
     service.context.health.report().status == "ok"
 }
 
 /// Its checks, as text.
-fn notes(service: &Service) -> String {
+fn notes(service: &Service<Sections>) -> String {
     format!("{:?}", service.context.health.report().checks)
 }
 

@@ -1,7 +1,7 @@
 //! The service on a bus; the test plays ingest.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast_service::{Config};
+use lacuna_forecast_service::Config;
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_runtime::{Bus, Start};
 use lacuna_testkit::{events, hole, in_virtual_and_real_time, in_virtual_time};

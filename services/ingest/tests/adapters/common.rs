@@ -9,7 +9,9 @@ use lacuna_ingest_service::run;
 use lacuna_ingest_service::{Config, Context};
 use lacuna_model::{ClusterId, EventKind, NodeEvent, Span};
 use lacuna_runtime::metrics::{Registry, expose};
-use lacuna_runtime::{Bus, ClusterClock, Follow, Health, NoArgs, Received, ServiceError, Start, Tasks};
+use lacuna_runtime::{
+    Bus, ClusterClock, Follow, Health, NoArgs, Received, ServiceError, Start, Tasks,
+};
 use lacuna_scheduler::settings::{Marks, Polling, Slurm};
 use lacuna_testkit::{TestNats, connect};
 use lacuna_wire::address;

@@ -39,7 +39,7 @@ fn idle_in(snapshot: &Received<NodeEvent>) -> Vec<String> {
 }
 
 /// Waits for the end of an ingest that another one has superseded.
-async fn beaten(ingest: Service) {
+async fn beaten(ingest: Service<Sections>) {
     let error = ingest.ended().await.unwrap_err();
     assert!(error.is::<Superseded>(), "{error}");
     let text = error.to_string();

@@ -11,7 +11,6 @@ use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, quantile, short};
 use lacuna_model::{Elastic, RescaleCost};
 use lacuna_runtime::virtual_time;
-use lacuna_trainer::settings::ProfileOrder;
 
 use cluster::Cluster;
 use curves::Named;
