@@ -31,7 +31,7 @@ impl Runner {
     /// Runs all rows with all seeds, with a progress bar on a terminal unless `hidden`.
     ///
     /// # Errors
-    /// As [`Runner::run`].
+    /// As `run`.
     pub fn run_with_bar(&self, rows: Vec<Row>, hidden: bool) -> Result<Vec<Done>> {
         let bar = progress_bar(hidden, 0, "{wide_bar} {pos}/{len} runs, {elapsed}");
         let done = self.run(rows, &mut |ended, all| {
