@@ -53,3 +53,30 @@ fn lints_and_versions_of_the_reproductions_are_those_of_the_product() {
     assert_eq!(others, ["lacuna-gangs", "lacuna-reproductions"]);
     assert!(own.len() > 100, "only {} packages are locked", own.len());
 }
+
+/// A lock that is behind would let `make reproduce` fail, and no other command reads it.
+#[test]
+fn the_lock_of_the_reproductions_has_what_the_crates_of_the_product_need() {
+    let lock = table(&format!("{FOLDER}/Cargo.lock"));
+    let packages = lock["package"].as_array().unwrap();
+    let mut looked_at = 0;
+    for (name, folder) in Graph::get().members() {
+        let locked = packages
+            .iter()
+            .find(|package| package["name"].as_str() == Some(name));
+        let Some(locked) = locked else { continue };
+        let has = locked.get("dependencies").and_then(toml::Value::as_array);
+        let has = has.into_iter().flatten().filter_map(toml::Value::as_str);
+        let has: BTreeSet<&str> = has.filter_map(|text| text.split(' ').next()).collect();
+        let manifest = table(&format!("{folder}/Cargo.toml"));
+        let needs = manifest.get("dependencies").and_then(toml::Value::as_table);
+        let needs: BTreeSet<&str> = needs
+            .into_iter()
+            .flat_map(toml::Table::keys)
+            .map(String::as_str)
+            .collect();
+        assert_eq!(has, needs, "{name}: cargo update --workspace in {FOLDER}");
+        looked_at += 1;
+    }
+    assert!(looked_at > 10, "only {looked_at} crates");
+}
