@@ -142,7 +142,7 @@ struct ForecastArgs {
 #[derive(Debug, Args)]
 struct NetworkArgs {
     /// Assume leaf switches of N nodes with neighbouring names
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with_all = ["topology", "kinds"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "topology")]
     leaves: Option<u32>,
     /// Shuffle the nodes over those leaves with this seed
     #[arg(long, value_name = "SEED", requires = "leaves")]

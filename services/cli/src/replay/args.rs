@@ -101,7 +101,7 @@ pub struct ReplayArgs {
     #[arg(long, help_heading = NODES, value_name = "FILE[,NAME...]", value_delimiter = ',')]
     topology: Vec<String>,
     /// The kinds of nodes, for trainers that tell them apart: a CSV file, node,kind
-    #[arg(long, help_heading = NODES, value_name = "FILE", conflicts_with = "topology")]
+    #[arg(long, help_heading = NODES, value_name = "FILE")]
     kinds: Option<PathBuf>,
     /// Replay beside the policy, on the same holes, what centres run today: a preemptible partition of
     /// jobs with a fixed size (requeue), an elastic launcher (torchrun-elastic); and simple rules

@@ -19,21 +19,37 @@ use crate::findings::Findings;
 use crate::runs::{Done, KIND_RATES, Row, Runner, SUMMIT, commands, default_jobs, program, seeds};
 use crate::table::{Cell, Column, Table};
 
-/// What trainers may take, from the least to the most.
-const PLANS: [&str; 3] = ["GPU nodes only", "one kind each", "any mix"];
+/// What trainers may take, from the least to the most, and what a plan looks at: the trainers' file
+/// and the switches of each.
+const PLANS: [(&str, usize, &[&str]); 6] = [
+    ("GPU nodes only", 0, &[]),
+    ("one kind each", 1, &[]),
+    ("any mix", 2, &[]),
+    ("any mix, without forecasts", 2, &["--policy=dp"]),
+    ("any mix, on leaves", 2, &[LEAVES, CROSSING]),
+    (
+        "any mix, on leaves, without distance",
+        2,
+        &[LEAVES, CROSSING, "--place=unaware"],
+    ),
+];
+
+/// Leaf switches of 18 nodes, between which a trainer loses a fifth of its rate.
+const LEAVES: &str = "--leaves=18";
+const CROSSING: &str = "--crossing-cost=0.2";
 
 /// Arguments of `compare kinds`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   lacuna-lab compare kinds
-  lacuna-lab compare kinds --until 1613520532 --costs 0,1,5 --json
+  lacuna-lab compare kinds --until 1613520532 --costs 0,1 --json
 
 Each cell is a `lacuna replay` of two parts of the recording of Summit: the first nodes count as CPU
 nodes, the next as GPU nodes, by name and shuffled by seed. Ten trainers, two of each of five made
 networks, have the rates of heterps_two_kinds.json over those of one GPU node, and cost 18 s to
 grow and 12 s to shrink, times the given factors. Worth is what all trainers did, over one GPU node
-that trains all the time.")]
+that trains all the time. On leaves of 18 nodes a trainer that crosses loses a fifth of its rate.")]
 pub(crate) struct KindsArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
@@ -45,7 +61,7 @@ pub(crate) struct KindsArgs {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=2048))]
     gpu: u16,
     /// Factors on the costs of changes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [0.0, 1.0])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [1.0, 5.0])]
     costs: Vec<f64>,
     /// Start of the replayed part, Unix seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1_612_918_128)]
@@ -165,7 +181,7 @@ impl KindsArgs {
         };
         let networks: BTreeMap<String, Rates> =
             serde_json::from_str(&read(rates)?).map_err(|e| wrong(e.to_string()))?;
-        for plan in 0..PLANS.len() {
+        for plan in 0..3 {
             let mut text = String::new();
             for (network, rates) in &networks {
                 for twin in 1..=2 {
@@ -185,7 +201,7 @@ impl KindsArgs {
         let mut rows = Vec::new();
         for order in ORDERS {
             for cost in &self.costs {
-                for (plan, name) in PLANS.iter().enumerate() {
+                for (name, plan, switches) in PLANS {
                     let mut command = vec![
                         "replay".to_owned(),
                         "--leave-out-idle-above=none".to_owned(),
@@ -204,6 +220,7 @@ impl KindsArgs {
                     ] {
                         command.extend([flag.to_owned(), value]);
                     }
+                    command.extend(switches.iter().map(|switch| (*switch).to_owned()));
                     rows.push(Row {
                         label: format!("{order}, costs x{cost}, {name}"),
                         command,
@@ -291,7 +308,7 @@ pub(super) fn run(args: &KindsArgs) -> Result<()> {
         let outputs = runs.iter().map(Done::output);
         let outputs = outputs.collect::<Result<Vec<_>>>()?;
         let figures: Vec<Figures> = outputs.into_iter().filter_map(Figures::of).collect();
-        let [_, one, _] = figures.as_slice() else {
+        let [_, one, ..] = figures.as_slice() else {
             return Err(CliError::failed("a replay has no figures by kind"));
         };
         for (run, figures) in runs.iter().zip(&figures) {
