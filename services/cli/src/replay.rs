@@ -6,6 +6,7 @@
 mod args;
 mod builtin;
 mod case;
+mod failed;
 mod model;
 mod network;
 mod order;

@@ -1,13 +1,11 @@
 //! Mixes: counts of nodes of several kinds. A trainer has nodes of two kinds at most at a time.
 //!
-//! Where all nodes are of one kind, or no trainer tells kinds apart, an [`Item`] has no
+//! Where all nodes are of one kind, or no trainer tells kinds apart, a trainer has no
 //! [`OnKinds`], and decisions are byte for byte those without kinds.
 
 use std::sync::Arc;
 
 use lacuna_model::MOST_KINDS;
-
-use super::allocation::{Far, Item, Lost};
 
 /// Node counts of each kind. A kind that there is not has none.
 pub type Mix = [u32; MOST_KINDS];
@@ -66,18 +64,6 @@ fn pairs() -> impl Iterator<Item = (usize, usize)> {
     (0..MOST_KINDS).flat_map(|i| (i + 1..MOST_KINDS).map(move |j| (i, j)))
 }
 
-/// The allocation problem over mixes: maximise the sum of [`Item::gain_of`] while the nodes of each
-/// kind are at most those of the pool.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct MixProblem {
-    /// Nodes of each kind in the pool that may be used.
-    pub nodes: Mix,
-    /// Forward-looking time, seconds.
-    pub horizon_s: f64,
-    /// The admitted trainers.
-    pub trainers: Vec<Item>,
-}
-
 /// A number for each mix of two kinds at most, up to a most mix. Minus infinity where a mix is
 /// impossible. Each pair of kinds has a page, in rows of its first kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,15 +79,6 @@ pub struct OnKinds {
     pub current: Mix,
     /// Objective rate of each mix, objective units per second.
     pub value: MixTable,
-}
-
-/// An answer to a [`MixProblem`].
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct MixSizes {
-    /// Nodes of each kind of each trainer.
-    pub mixes: Vec<Mix>,
-    /// Sum of the gains, objective units.
-    pub objective: f64,
 }
 
 /// A mix in a table.
@@ -254,68 +231,5 @@ impl MixTable {
             most: self.most,
             values: self.values.iter().map(scaled).collect(),
         }
-    }
-}
-
-impl Item {
-    /// A trainer on some nodes, with the values of mixes. Changes cost it nothing.
-    #[must_use]
-    pub fn over_kinds(current: Mix, value: MixTable) -> Self {
-        let max = value.most().iter().sum();
-        Self {
-            current: current.iter().sum(),
-            min: 1,
-            max,
-            value: vec![0.0; max as usize + 1].into(),
-            rate_now: 0.0,
-            up_s: 0.0,
-            pilot_s: 0.0,
-            down_s: 0.0,
-            lost: Lost::default(),
-            far: Far::default(),
-            kinds: Some(OnKinds { current, value }),
-        }
-    }
-}
-
-impl MixProblem {
-    /// The problem of some of the trainers, by their places, on other nodes.
-    #[must_use]
-    pub fn part(&self, trainers: &[u32], nodes: Mix) -> Self {
-        let items = trainers.iter();
-        let items = items.filter_map(|&j| self.trainers.get(j as usize).cloned());
-        Self {
-            nodes,
-            trainers: items.collect(),
-            ..*self
-        }
-    }
-
-    /// The mixes with their objective, objective units.
-    #[must_use]
-    pub fn sizes(&self, mixes: Vec<Mix>) -> MixSizes {
-        let gains = self.trainers.iter().zip(&mixes);
-        let objective = gains
-            .map(|(item, &mix)| item.gain_of(self.horizon_s, mix))
-            .sum();
-        MixSizes { mixes, objective }
-    }
-
-    /// Whether these mixes are possible and fit into the pool.
-    #[must_use]
-    pub fn is_feasible(&self, mixes: &[Mix]) -> bool {
-        let sum = |kind| {
-            mixes
-                .iter()
-                .map(|mix| u64::from(count(mix, kind)))
-                .sum::<u64>()
-        };
-        mixes.len() == self.trainers.len()
-            && (0..MOST_KINDS).all(|kind| sum(kind) <= u64::from(count(&self.nodes, kind)))
-            && self
-                .trainers
-                .iter()
-                .zip(mixes)
-                .all(|(item, &mix)| item.value_of(mix).is_finite())
     }
 }

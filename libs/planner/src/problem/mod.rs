@@ -6,14 +6,16 @@ pub mod instance;
 pub mod kind;
 mod mixes;
 pub mod objective;
+mod on_shapes;
 pub(crate) mod ordinal;
 mod shape;
 mod situation;
 mod switches;
 
 pub use allocation::{Far, Item, Lost, Problem, Sizes};
-pub use mixes::{Mix, MixProblem, MixSizes, MixTable, NO_NODES, OnKinds, mixes_of, pair};
+pub use mixes::{Mix, MixTable, NO_NODES, OnKinds, mixes_of, pair};
 pub(crate) use mixes::{count, less, sum, with_count};
+pub use on_shapes::{MixProblem, MixSizes};
 pub use shape::Shape;
 pub use situation::{Candidate, History, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

@@ -4,7 +4,7 @@ use lacuna_sim::PoolTrace as _;
 use lacuna_trace::{HoleList, HoleLog};
 
 use super::error::unreadable;
-use super::load::Input;
+use super::input::Input;
 use super::options::LogOptions;
 use super::part::HoleHistory;
 use super::progress::Bar;

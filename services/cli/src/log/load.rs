@@ -1,23 +1,14 @@
 //! Reads the log that the options name, as a trace.
 
-use lacuna_sim::PoolTrace;
 use lacuna_trace::Log;
 
 use super::from_slurm::Accounting;
+use super::input::Input;
 use super::options::LogOptions;
 use super::progress::Bar;
 use super::sample::Sample;
-use super::summary::LogSummary;
 use super::{holes, placed, simulated};
 use crate::error::Result;
-
-/// A log that is ready for a replay.
-pub struct Input {
-    /// Its summary.
-    pub summary: LogSummary,
-    /// The requested part of it.
-    pub recording: Box<dyn PoolTrace>,
-}
 
 /// Reads a log of any format; Slurm is asked for it first, if it is Slurm's accounting.
 ///

@@ -10,6 +10,7 @@ mod error;
 mod from_slurm;
 mod holes;
 mod in_memory;
+mod input;
 mod jobs_on_nodes;
 mod load;
 mod machine;
@@ -27,7 +28,8 @@ mod unavailable;
 
 pub use args::{LogArgs, LogDetails, WholeLogArgs};
 pub use error::unreadable;
-pub use load::{Input, load};
+pub use input::Input;
+pub use load::load;
 pub use options::LogOptions;
 pub use progress::Bar;
 pub use summary::{HoleSource, LeftOut, LogSummary};

@@ -2,8 +2,8 @@
 
 use lacuna_trace::Log;
 
+use super::input::Input;
 use super::jobs_on_nodes::JobsOnNodes;
-use super::load::Input;
 use super::machine;
 use super::options::LogOptions;
 use super::part::HoleHistory;

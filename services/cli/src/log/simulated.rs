@@ -5,8 +5,8 @@ use lacuna_trace::{JobRecord, Log, Window};
 use serde_json::Value;
 
 use super::error::unreadable;
+use super::input::Input;
 use super::jobs_on_nodes::jobs;
-use super::load::Input;
 use super::machine;
 use super::options::LogOptions;
 use super::outage_filter::{OutageFilter, crowded};

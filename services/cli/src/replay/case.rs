@@ -11,9 +11,10 @@ use lacuna_sim::{
 };
 
 use super::builtin;
+use super::failed::failed;
 use super::model::ModelArg;
 use super::problem::ProblemRecorder;
-use super::request::{Request, TrainerList, failed};
+use super::request::{Request, TrainerList};
 use crate::error::{CliError, Result};
 use crate::log::{Bar, HoleSource, LogSummary};
 

@@ -7,7 +7,7 @@ use lacuna_sim::{Annotated, PoolTrace, leaves_by_name};
 use lacuna_trace::read_kinds;
 use lacuna_trace::topology::TopologyOptions;
 
-use super::request::failed;
+use super::failed::failed;
 use crate::error::{CliError, Result};
 use crate::log::unreadable;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_model::{Stages, TrainerSpec};
-use lacuna_sim::{Lookahead, Settings, SimError};
+use lacuna_sim::{Lookahead, Settings};
 use lacuna_trace::read_staged;
 
 use super::model::ModelArg;
@@ -95,15 +95,5 @@ impl Request {
         // A policy that knows all ends of holes needs no planned starts.
         log.planned_starts = settings.policy.forecasts() && settings.lookahead != Lookahead::All;
         log
-    }
-}
-
-/// The error of a replay.
-pub(super) fn failed(error: SimError) -> CliError {
-    match error {
-        SimError::Log(error) => unreadable(error),
-        error @ SimError::Setting { what: "beside", .. } => CliError::failed(error.to_string())
-            .remedy("leave out --beside, or give --trainers without kinds and no --kinds"),
-        error => CliError::failed(error.to_string()),
     }
 }
