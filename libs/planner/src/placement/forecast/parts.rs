@@ -174,7 +174,7 @@ impl Evaluation {
         let mut solver = dp::Solver::new();
         let open = list.iter().zip(given).enumerate();
         for (at, (owner, &given)) in open.filter(|(_, (owner, _))| owner.part.is_none()) {
-            let (part, held) = self.draft(owner, given, &mut solver);
+            let (part, held) = self.draft(owner, given, &free.0, &mut solver);
             for &place in &part.places {
                 *free.get_mut(At::new(place))? = false;
             }
@@ -208,9 +208,16 @@ impl Evaluation {
     }
 
     /// An owner's trainers with the places that they keep of `nodes` nodes, and the number of
-    /// those. A trainer gives up the nodes that are expected to leave first. It takes no others in
-    /// exchange unless it restarts anyway.
-    fn draft(&self, owner: &Owner, nodes: Mix, solver: &mut dp::Solver) -> (Part, Mix) {
+    /// those. A trainer gives up the nodes that are expected to leave first, and those that are not
+    /// `free`, since another owner has them by now. It takes no others in exchange unless it restarts
+    /// anyway.
+    fn draft(
+        &self,
+        owner: &Owner,
+        nodes: Mix,
+        free: &[bool],
+        solver: &mut dp::Solver,
+    ) -> (Part, Mix) {
         let items: Vec<&Item> = owner
             .trainers
             .iter()
@@ -241,7 +248,7 @@ impl Evaluation {
         let mut part = Part::default();
         let mut kept = Vec::new();
         for ((&at, item), &keep) in owner.trainers.iter().zip(items).zip(&keeps) {
-            kept.push((at, keep));
+            kept.push((at, keep, NO_NODES));
             let hit = self.hit.get(at as usize).copied().unwrap_or_default();
             let restarts = hit || !item.runs();
             let left = if keep == item.present() {
@@ -260,21 +267,36 @@ impl Evaluation {
             part.start_s.push(start_s.unwrap_or_default());
         }
         // The last places are expected to stay longest.
-        for (place, at) in self.before.iter().enumerate().rev() {
-            let own = kept.iter_mut().find(|(own, _)| Some(*own) == *at);
-            let left = own.and_then(|(_, left)| left.get_mut(self.scenarios.kind(place)));
-            if let Some(left) = left.filter(|left| **left > 0) {
-                *left -= 1;
+        for ((place, at), is_free) in self.before.iter().enumerate().zip(free).rev() {
+            let own = kept.iter_mut().find(|(own, ..)| Some(*own) == *at);
+            let Some((_, left, gone)) = own else { continue };
+            let kind = self.scenarios.kind(place);
+            let of_kind = left.get_mut(kind).zip(gone.get_mut(kind));
+            let Some((left, gone)) = of_kind.filter(|(left, _)| **left > 0) else {
+                continue;
+            };
+            *left -= 1;
+            if *is_free {
                 part.places.push(place as u32);
+            } else {
+                *gone += 1;
             }
         }
         let switches = self.scenarios.switches();
         for (at, item) in part.trainers.iter().zip(&mut part.items) {
             let own = part.places.iter().map(|&place| place as usize);
             let own = own.filter(|&place| self.before.get(place) == Some(&Some(*at)));
-            *item = item.clone().at_its_rate(switches.tier(own));
+            let tier = switches.tier(own);
+            let gone = kept.iter().find(|(own, ..)| own == at);
+            let gone = gone.map_or(NO_NODES, |(.., gone)| *gone);
+            *item = if gone == NO_NODES {
+                item.clone().at_its_rate(tier)
+            } else {
+                item.clone().on(less(item.present(), gone), tier)
+            };
         }
-        (part, sum(keeps))
+        let gone = sum(kept.iter().map(|(.., gone)| *gone));
+        (part, less(sum(keeps), gone))
     }
 
     /// Free places of a kind in intervals of equal release time and equal forecast.
