@@ -1,7 +1,9 @@
 //! The decider decides at an event, and changes of size are charged.
 
 use lacuna_planner::objective::{Objective, State};
-use lacuna_planner::{Decision, History, Mix, PoolForecast, Situation, Users, mixes_of};
+use lacuna_planner::{
+    Decision, History, Mix, PoolForecast, Shape, Situation, Slot, Users, mixes_of,
+};
 use lacuna_trainer::account::{Change, Rates};
 
 use super::decide::{Decisions, Event};
@@ -132,20 +134,35 @@ impl World<'_> {
         if told { self.trace.kind(node) } else { 0 }
     }
 
-    /// The nodes of each kind that trainers keep under a decision, where trainers tell kinds apart.
-    fn kept(&self, owners: &[Option<u32>]) -> Option<Vec<Mix>> {
+    /// The nodes of each kind that trainers keep under a decision and their tier, where trainers tell
+    /// kinds apart.
+    fn kept(&self, owners: &[Option<u32>]) -> Option<Vec<(Mix, usize)>> {
         self.kinds.nodes()?;
         let slots = self.pool.slots().iter().zip(owners);
-        let stays = slots.map(|(slot, owner)| slot.owner.filter(|j| Some(*j) == *owner));
-        let kinds = self.pool.nodes().iter().map(|node| self.told(*node));
-        Some(mixes_of(self.active.len(), stays.zip(kinds)))
+        let stays = slots.map(|(slot, owner)| Slot {
+            owner: slot.owner.filter(|j| Some(*j) == *owner),
+            ..*slot
+        });
+        let (slots, nodes): (Vec<Slot>, _) = (stays.collect(), self.pool.nodes());
+        let kinds = nodes.iter().map(|node| self.told(*node));
+        let owned = slots.iter().map(|slot| slot.owner).zip(kinds);
+        let mixes = mixes_of(self.active.len(), owned);
+        let sites = self.sites.as_ref();
+        let tiers = sites.map(|sites| sites.tiers(nodes, &slots, self.active.len()));
+        let tiers = tiers.into_iter().flatten().map(|(tier, _)| tier);
+        Some(
+            mixes
+                .into_iter()
+                .zip(tiers.chain(std::iter::repeat(0)))
+                .collect(),
+        )
     }
 
     /// Gives trainers their new nodes and charges the changes as control carries them out. Where kinds
     /// are told apart, nodes are given up first, and taken then. What is left meanwhile may be too few
     /// to train on, so what follows is a start. A hit trainer that the decision restarts on other nodes
     /// is not charged again.
-    fn charge_changes(&mut self, decision: &Decision, kept: Option<&[Mix]>) {
+    fn charge_changes(&mut self, decision: &Decision, kept: Option<&[(Mix, usize)]>) {
         let repooled = decision
             .evaluation
             .as_ref()
@@ -162,25 +179,31 @@ impl World<'_> {
         for (((j, member), mix), (tier, crowd)) in members.zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
             let kept = kept.and_then(|kept| kept.get(j as usize)).copied();
-            let goes = |from: Mix, to: Mix, change| (from != to).then_some((to, change));
+            let after = Shape { mix, tier, crowd };
+            let goes = |from: Mix, to: Shape, change| (from != to.mix).then_some((to, change));
             let steps = match kept {
                 _ if was_hit && repooled.contains(&j) => {
-                    [goes(member.mix, mix, Change::Repooled), None]
+                    [goes(member.mix, after, Change::Repooled), None]
                 }
-                Some(kept) => [
-                    goes(member.mix, kept, Change::Shrunk),
-                    goes(kept, mix, Change::Grown),
-                ],
-                None if mix > member.mix => [goes(member.mix, mix, Change::Grown), None],
-                None => [goes(member.mix, mix, Change::Shrunk), None],
+                Some((mix, tier)) => {
+                    // Uplinks are looked at once all have their nodes.
+                    let crowd = member.crowd;
+                    let rest = Shape { mix, tier, crowd };
+                    [
+                        goes(member.mix, rest, Change::Shrunk),
+                        goes(mix, after, Change::Grown),
+                    ]
+                }
+                None if mix > member.mix => [goes(member.mix, after, Change::Grown), None],
+                None => [goes(member.mix, after, Change::Shrunk), None],
             };
-            for (mix, change) in steps.into_iter().flatten() {
+            for (to, change) in steps.into_iter().flatten() {
                 let (had, before) = (member.nodes, member.rate);
-                member.remix(mix);
+                member.remix(to.mix);
                 if kept.is_some() && member.is_short() {
                     member.stop();
                 }
-                member.set_tier(tier, crowd);
+                member.set_tier(to.tier, to.crowd);
                 let rates = Rates {
                     before,
                     after: member.rate,

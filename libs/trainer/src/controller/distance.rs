@@ -65,7 +65,9 @@ impl Controller {
     pub(super) fn pace(&mut self, now: Now, out: &mut Out) {
         let is_off = |trainer: &Trainer| {
             let nodes = trainer.nodes();
-            let stays = !nodes.is_empty() && trainer.target().is_none();
+            // A probe parks nodes: it ends first.
+            let is_idle = trainer.target().is_none() && trainer.parked().is_empty();
+            let stays = !nodes.is_empty() && is_idle;
             let rate = || self.rate_on(trainer, nodes);
             stays && self.pays_for_distance(trainer) && rate() != trainer.record().mix_rate
         };
