@@ -26,7 +26,7 @@
 //! These short cuts keep the optimum and are counted by name in plans, metrics and replays:
 //! `certificate` (3. proves the answer, also for the mixed-integer program, whose solver need not
 //! be asked) and `pegging` (4. leaves options out of the solver's problem). The two exact methods,
-//! this one and [`crate::milp`], check each other in tests and by `lacuna replay --verify`.
+//! this one and [`crate::milp`], check each other in tests and by `lacuna-lab replay --verify`.
 //! `Memory::Forgotten` gives the answers of a solver without memory; tests and `lacuna-lab bench
 //! replay` compare.
 

@@ -247,7 +247,7 @@ fn describe(simulated: &SimulatedTrace, options: &LogOptions, summary: &mut LogS
     if counts.without_walltime > 0 && options.walltime_default.is_none() {
         summary.notes.push(format!(
             "{} jobs have no walltime and are taken to have asked for as long as they ran \
-             (--walltime-default)",
+             (lacuna holes --walltime-default)",
             counts.without_walltime
         ));
     }

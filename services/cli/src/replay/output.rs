@@ -7,7 +7,7 @@ use lacuna_sim::pool_stats::{PoolOptions, PoolStats, pool_stats};
 use lacuna_sim::{Replayed, Summary};
 
 use super::case::Case;
-use super::request::failed;
+use super::failed::failed;
 use super::{table, verified};
 use crate::error::Result;
 use crate::log::{Bar, LogSummary};

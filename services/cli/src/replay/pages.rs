@@ -4,8 +4,9 @@ use lacuna_report::{Source, drawing, from_replay, render};
 use lacuna_sim::Replayed;
 
 use super::case::Case;
+use super::failed::failed;
 use super::report::Target;
-use super::request::{Request, Shown, failed};
+use super::request::{Request, Shown};
 use crate::error::Result;
 use crate::files::spare;
 use crate::log::{HoleSource, LeftOut};

@@ -126,7 +126,7 @@ const ENTRIES: [Entry; 15] = [
         name: "kinds",
         title: "Trainers that mix CPU and GPU nodes, beside one kind each: eleven days of two parts of Summit",
         commands: &["compare kinds"],
-        policy: "`auto`, the default, which decides two kinds by counts",
+        policy: "`auto`, the default, which forecasts; `dp` in the rows without forecasts",
         objective: FAIR,
         seed: "1 of the shuffled nodes",
     },
