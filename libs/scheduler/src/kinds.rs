@@ -11,21 +11,20 @@
 //! | `nodes:LIST` | the setting itself, in Slurm's notation |
 //! | `rest` | every node that no other kind takes |
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use lacuna_model::{KindName, NodeId, NodeKinds, SettingError};
+use lacuna_model::{KindName, NodeId, NodeKinds, SchedulerName, SettingError};
 use lacuna_trace::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::{AnswerError, nodes};
-use crate::scheduler::{SchedulerName, row};
+pub use crate::labels::Labels;
+
+use crate::answer::nodes;
+use crate::list::row;
 
 /// The label of all nodes that no other kind takes.
 const REST: &str = "rest";
-
-/// What a scheduler says of each node.
-pub type Labels = BTreeMap<NodeId, BTreeSet<String>>;
 
 /// The labels of the nodes of each kind; one of them is enough.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -170,18 +169,6 @@ fn sources(label: &str) -> Option<Vec<SchedulerName>> {
 
 fn listed(list: &str) -> Result<Vec<NodeId>, FieldError> {
     nodes("nodes", list)
-}
-
-/// Refuses an answer without nodes.
-///
-/// # Errors
-/// [`AnswerError::Empty`].
-pub(crate) fn some(all: Labels) -> Result<Labels, AnswerError> {
-    if all.is_empty() {
-        let expected = "a node at least";
-        return Err(AnswerError::Empty { expected });
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Live batch schedulers: Slurm, PBS, LSF and Flux.
 //!
-//! - [`scheduler`]: the list of schedulers, what each can do, and how one is added. A scheduler is a
-//!   folder: [`slurm`], [`pbs`], [`lsf`], [`flux`].
+//! - [`scheduler`]: what a scheduler can do, and how one is added. [`row`]: the list of schedulers. A
+//!   scheduler is a folder: [`slurm`], [`pbs`], [`lsf`], [`flux`].
 //! - [`live`]: how ingest reads one: polling cycles, followed files, topology, kinds.
 //! - [`submit`] and [`job`]: how pilots are submitted, cancelled, listed and described.
 //! - [`check`]: whether a site runs pilots without harm to batch jobs.
-//! - [`ingest`]: the section `[ingest]`. [`settings`]: what the sections `[ingest.<name>]` share.
+//! - [`ingest`]: the section `[ingest]`. [`settings`]: the sections `[ingest.<name>]`.
 //!   [`kinds`]: the rules of `[ingest.kinds]`.
 //! - [`RunningJobs`] knows the nodes of running jobs, and [`MissingNodes`] counts absences.
 //!
@@ -20,6 +20,8 @@ pub mod ingest;
 pub mod job;
 mod jobs;
 pub mod kinds;
+mod labels;
+mod list;
 pub mod live;
 pub mod lsf;
 mod missing;
@@ -27,13 +29,17 @@ mod node_status;
 pub mod pbs;
 pub mod scheduler;
 pub mod settings;
+mod shared;
 pub mod slurm;
 pub mod submit;
 pub mod topology;
+mod unsupported;
 
 pub use answer::{AnswerError, RECORD_END, SEPARATOR};
 pub use job::JobState;
 pub use jobs::{RunningJob, RunningJobs};
+pub use list::{check_pilots, row};
 pub use missing::MissingNodes;
 pub use node_status::NodeStatus;
-pub use scheduler::{Scheduler, SchedulerName, Sections, Unsupported, check_pilots, row};
+pub use scheduler::{Scheduler, SchedulerName, Sections};
+pub use unsupported::Unsupported;

@@ -9,16 +9,16 @@ use std::fmt;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use lacuna_model::{NodeId, SettingError, Timestamp, Topology};
+use lacuna_model::{NodeId, SchedulerName, SettingError, Timestamp, Topology};
 use lacuna_trace::FieldError;
 use serde_json::Value;
 
 use crate::answer::AnswerError;
-use crate::kinds::Labels;
+use crate::labels::Labels;
 use crate::node_status::NodeStatus;
-use crate::scheduler::{SchedulerName, Unsupported, lacks};
-use crate::settings::{Following, Polling};
+use crate::shared::{Following, Polling};
 use crate::topology::TopologyOptions;
+use crate::unsupported::{Unsupported, lacks};
 
 /// A command whose output is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

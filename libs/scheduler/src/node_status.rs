@@ -2,7 +2,7 @@
 
 use lacuna_model::Timestamp;
 
-use crate::settings::Marks;
+use crate::shared::Marks;
 
 /// Status of a node by the newest information of a live scheduler.
 #[derive(Debug, Clone, PartialEq, Eq)]

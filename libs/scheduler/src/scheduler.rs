@@ -1,11 +1,12 @@
-//! A batch scheduler: one trait, one folder, one row of a list.
+//! A batch scheduler: one trait, one folder, one row of a list ([`row`](crate::row)).
 //!
 //! **One more scheduler** needs:
 //!
 //! | file | what the scheduler needs there |
 //! |---|---|
 //! | `<name>/` | a folder: the section of the configuration, a [`Live`] that reads answers, a [`crate::submit::Submitter`] for pilots if it runs them, and a [`Scheduler`] that names them |
-//! | `scheduler.rs`, here and in `lacuna-model` | the variant of [`SchedulerName`] and its place in `ALL`; its [`row`], and its section in [`Sections`] |
+//! | `scheduler.rs`, here and in `lacuna-model` | here its section in [`Sections`]; there the variant of [`SchedulerName`] and its place in `ALL` |
+//! | `list.rs` | its [`row`](crate::row) |
 //! | `lib.rs`, `settings.rs` | the module, and the name of its section |
 //! | the struct `Ingest` (`grep -rl 'struct Ingest {'`) | the section, a line each in the struct, in its default and in `sections` |
 //! | `tests/all/<name>.rs` | answers, recorded or from the manual, and how they are read |
@@ -17,72 +18,12 @@
 use std::fmt;
 
 pub use lacuna_model::SchedulerName;
-use lacuna_model::SettingError;
 
 use crate::check::{Filler, Finding};
 use crate::live::Live;
 use crate::settings::{Flux, Lsf, Pbs, Slurm};
 use crate::submit::{CommandLine, Pilots};
-use crate::{flux, lsf, pbs, slurm};
-
-/// The row of a scheduler.
-#[must_use]
-pub const fn row(name: SchedulerName) -> &'static dyn Scheduler {
-    match name {
-        SchedulerName::Slurm => &slurm::Row,
-        SchedulerName::Pbs => &pbs::Row,
-        SchedulerName::Lsf => &lsf::Row,
-        SchedulerName::Flux => &flux::Row,
-    }
-}
-
-/// A refusal of what this scheduler does not have.
-#[must_use]
-pub const fn lacks(
-    scheduler: SchedulerName,
-    what: &'static str,
-    remedy: &'static str,
-) -> Unsupported {
-    Unsupported {
-        scheduler,
-        what,
-        remedy,
-    }
-}
-
-/// Checks that pilots can be submitted to the scheduler of `[control.pilots]`.
-///
-/// # Errors
-/// The setting, if none can.
-pub fn check_pilots(name: SchedulerName) -> Result<(), SettingError> {
-    let ways = row(name).pilots();
-    ways.map(|_| ())
-        .map_err(|lacks| lacks.setting("control.pilots.scheduler"))
-}
-
-/// A scheduler cannot do this here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{scheduler} has no {what} for Lacuna; needed: {remedy}")]
-pub struct Unsupported {
-    /// The scheduler.
-    pub scheduler: SchedulerName,
-    /// What it does not have.
-    pub what: &'static str,
-    /// What to set instead.
-    pub remedy: &'static str,
-}
-
-impl Unsupported {
-    /// The refusal of the setting that requests it.
-    #[must_use]
-    pub fn setting(self, key: &'static str) -> SettingError {
-        SettingError {
-            key,
-            value: self.scheduler.to_string(),
-            expected: self.remedy,
-        }
-    }
-}
+use crate::unsupported::{Unsupported, lacks};
 
 /// The sections `[ingest.<name>]` of a configuration.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,15 +36,6 @@ pub struct Sections<'a> {
     pub lsf: Option<&'a Lsf>,
     /// `[ingest.flux]`.
     pub flux: Option<&'a Flux>,
-}
-
-impl Sections<'_> {
-    /// The live schedulers that the sections configure.
-    #[must_use]
-    pub fn live(&self) -> Vec<Box<dyn Live>> {
-        let all = SchedulerName::ALL.into_iter();
-        all.filter_map(|name| row(name).live(self)).collect()
-    }
 }
 
 /// A batch scheduler, as Lacuna knows it.

@@ -2,10 +2,10 @@
 //!
 //! [`Submitter`] has one implementation for each batch scheduler that runs pilots.
 
-use lacuna_model::{NodeId, Span};
+use lacuna_model::{NodeId, SchedulerName, Span};
 
 use crate::job::{JobId, Listed};
-use crate::scheduler::{SchedulerName, Unsupported, lacks};
+use crate::unsupported::{Unsupported, lacks};
 
 /// A command line, with the input of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use super::resources::FluxNode;
 use crate::answer::{AnswerError, nodes};
 use crate::job::JobState;
 use crate::node_status::NodeStatus;
-use crate::settings::Marks;
+use crate::shared::Marks;
 
 /// Most jobs of an answer; without it `flux jobs` lists a thousand.
 const MOST: &str = "--count=1000000";

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::answer::nodes;
 use crate::jobs::{RunningJob, RunningJobs};
-use crate::settings::Marks;
+use crate::shared::Marks;
 
 /// Jobs by the events so far, which survive a restart in the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

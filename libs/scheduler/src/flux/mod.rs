@@ -24,13 +24,14 @@ pub use settings::Flux;
 
 use crate::answer::AnswerError;
 use crate::check::{Filler, Finding};
-use crate::kinds::Labels;
+use crate::labels::Labels;
 use crate::live::{Followed, Live, PollResult, Question, Request};
 use crate::missing::MissingNodes;
 use crate::node_status::NodeStatus;
-use crate::scheduler::{Scheduler, SchedulerName, Sections, Unsupported, lacks};
-use crate::settings::Polling;
+use crate::scheduler::{Scheduler, SchedulerName, Sections};
+use crate::shared::Polling;
 use crate::submit::{CommandLine, Pilots, Programs};
+use crate::unsupported::{Unsupported, lacks};
 
 /// Flux in the list of schedulers.
 #[derive(Debug)]

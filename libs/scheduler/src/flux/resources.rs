@@ -11,7 +11,7 @@ use lacuna_model::NodeId;
 use lacuna_trace::FieldError;
 
 use crate::answer::{AnswerError, RECORD_END, SEPARATOR, each, nodes};
-use crate::kinds::{Labels, some};
+use crate::labels::{Labels, some};
 
 /// A node in one answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -6,7 +6,7 @@ use lacuna_model::SettingError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Following, Marks, Polling, at_least_one, command};
+use crate::shared::{Following, Marks, Polling, at_least_one, command};
 
 /// A live Flux: `flux resource list` and `flux jobs` are polled, and the journal of the job manager
 /// may be followed.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::answer::nodes;
 use crate::jobs::{RunningJob, RunningJobs};
 use crate::node_status::NodeStatus;
-use crate::settings::Marks;
+use crate::shared::Marks;
 
 /// Bits of a job's status: pending, or pending and suspended.
 const PENDING: i64 = 0x3;

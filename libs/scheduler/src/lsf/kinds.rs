@@ -4,7 +4,7 @@ use lacuna_model::NodeId;
 use lacuna_trace::excerpt;
 
 use crate::answer::AnswerError;
-use crate::kinds::{Labels, some};
+use crate::labels::{Labels, some};
 
 /// Whether a text is the output of `lshosts -w`.
 #[must_use]

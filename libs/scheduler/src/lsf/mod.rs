@@ -16,7 +16,8 @@ pub use settings::Lsf;
 
 use crate::live::{Followed, Live};
 use crate::node_status::NodeStatus;
-use crate::scheduler::{Scheduler, SchedulerName, Sections, Unsupported};
+use crate::scheduler::{Scheduler, SchedulerName, Sections};
+use crate::unsupported::Unsupported;
 
 /// LSF in the list of schedulers.
 #[derive(Debug)]

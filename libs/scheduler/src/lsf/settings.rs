@@ -6,7 +6,7 @@ use lacuna_model::SettingError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Following, Marks};
+use crate::shared::{Following, Marks};
 
 /// A live LSF, whose `lsb.events` is followed. `ingest.nodes_file` lists the nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

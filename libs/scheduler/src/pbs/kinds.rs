@@ -5,7 +5,7 @@ use lacuna_trace::lenient;
 use serde_json::Value;
 
 use crate::answer::AnswerError;
-use crate::kinds::{Labels, some};
+use crate::labels::{Labels, some};
 
 /// Reads the answer of `pbsnodes -a -F json`.
 ///

@@ -21,14 +21,15 @@ pub use settings::Pbs;
 
 use crate::answer::AnswerError;
 use crate::jobs::RunningJobs;
-use crate::kinds::Labels;
+use crate::labels::Labels;
 use crate::live::{Followed, Live, PollResult, Question, Request};
 use crate::missing::MissingNodes;
 use crate::node_status::NodeStatus;
-use crate::scheduler::{Scheduler, SchedulerName, Sections, Unsupported, lacks};
-use crate::settings::Polling;
+use crate::scheduler::{Scheduler, SchedulerName, Sections};
+use crate::shared::Polling;
 use crate::submit::{Pilots, Programs};
 use crate::topology::TopologyOptions;
+use crate::unsupported::{Unsupported, lacks};
 
 /// PBS in the list of schedulers.
 #[derive(Debug)]

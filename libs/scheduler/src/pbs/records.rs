@@ -21,7 +21,7 @@ use crate::answer::{AnswerError, nodes};
 use crate::job::JobState;
 use crate::jobs::{RunningJob, RunningJobs};
 use crate::node_status::NodeStatus;
-use crate::settings::Marks;
+use crate::shared::Marks;
 
 /// Most bytes of a record that lacks its hosts.
 const LONGEST: usize = 64 * 1024;

@@ -6,7 +6,7 @@ use lacuna_model::{SettingError, Span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Following, Marks, Polling, at_least_one, command};
+use crate::shared::{Following, Marks, Polling, at_least_one, command};
 
 /// A live OpenPBS or PBS Professional: `pbsnodes` is polled, accounting records are followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,11 +7,12 @@ use lacuna_model::{NodeId, Span};
 
 use super::records::{self, PbsJob};
 use crate::job::{JobId, Listed, Stage};
-use crate::scheduler::{SchedulerName, Unsupported};
+use crate::scheduler::SchedulerName;
 use crate::submit::{
     Cause, CommandLine, CommandOutput, ListError, Refusal, RunError, Submission, Submitter,
     clock_time, list_text, quoted, submitted,
 };
+use crate::unsupported::Unsupported;
 
 /// The variable that marks a pilot.
 const MARK: &str = "LACUNA_MARK";

@@ -6,7 +6,7 @@ use lacuna_model::NodeId;
 use lacuna_trace::FieldError;
 
 use crate::answer::{AnswerError, each, format, text};
-use crate::kinds::{Labels, some};
+use crate::labels::{Labels, some};
 
 /// The requested fields of `sinfo`, in this order.
 const FIELDS: [&str; 4] = ["NodeList", "Partition", "Features", "Gres"];

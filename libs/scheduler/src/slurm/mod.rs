@@ -29,12 +29,13 @@ pub use tracker::Tracker;
 
 use crate::answer::AnswerError;
 use crate::check::{Filler, Finding};
-use crate::kinds::Labels;
+use crate::labels::Labels;
 use crate::live::{Live, PollResult, Question, Request};
-use crate::scheduler::{Scheduler, SchedulerName, Sections, Unsupported};
-use crate::settings::Polling;
+use crate::scheduler::{Scheduler, SchedulerName, Sections};
+use crate::shared::Polling;
 use crate::submit::{CommandLine, Pilots, Programs};
 use crate::topology::TopologyOptions;
+use crate::unsupported::Unsupported;
 
 /// Slurm in the list of schedulers.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use crate::job::JobState;
 use crate::node_status::NodeStatus;
-use crate::settings::Marks;
+use crate::shared::Marks;
 use crate::slurm::{Base, JobReport, NodeReport};
 
 impl Marks {

@@ -4,7 +4,7 @@ use lacuna_model::SettingError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Marks, Polling, at_least_one, command};
+use crate::shared::{Marks, Polling, at_least_one, command};
 
 /// Form of Slurm's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

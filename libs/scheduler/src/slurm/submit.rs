@@ -6,11 +6,12 @@ use lacuna_model::{NodeId, Span};
 
 use super::{JobReport, squeue};
 use crate::job::{JobId, Listed, Stage};
-use crate::scheduler::{SchedulerName, Unsupported};
+use crate::scheduler::SchedulerName;
 use crate::submit::{
     Cause, CommandLine, CommandOutput, ListError, Refusal, RunError, Submission, Submitter,
     clock_time, list_text, quoted, submitted,
 };
+use crate::unsupported::Unsupported;
 
 /// Slurm as a scheduler of pilots.
 #[derive(Debug, Clone)]
