@@ -157,3 +157,8 @@ fn services_and_replay_make_the_same_plans_for_two_owners() {
 fn services_and_replay_make_the_same_plans_for_two_owners_of_two_kinds() {
     of_two_owners(two_kinds(day("fair"))).check();
 }
+
+#[test]
+fn services_and_replay_make_the_same_plans_for_two_kinds_of_nodes_over_shared_uplinks() {
+    apart(two_kinds(day("as-given")), Some(1)).check();
+}

@@ -7,7 +7,7 @@ use lacuna_model::{
 };
 
 use super::translate::Translated;
-use crate::kind::{Costs, Kind, Values};
+use crate::kind::{Costs, Kind, Values, most_in_tables};
 use crate::objective::{Objective, ObjectiveError, State};
 use crate::problem::{Candidate, Lost, Mix, NO_NODES, Users, mixes_of};
 
@@ -49,14 +49,7 @@ impl Told<'_> {
     /// Most nodes of each kind in tables, which are kept while the pool has as many nodes, roughly.
     fn most(&self) -> Mix {
         let nodes = self.of.iter().map(|kind| (Some(0), *kind));
-        let nodes = mixes_of(1, nodes).first().copied().unwrap_or(NO_NODES);
-        nodes.map(|nodes| {
-            if nodes > 0 {
-                nodes.next_power_of_two()
-            } else {
-                0
-            }
-        })
+        most_in_tables(mixes_of(1, nodes).first().copied().unwrap_or(NO_NODES))
     }
 }
 

@@ -13,6 +13,16 @@ use super::objective::{Objective, ObjectiveError, State, ValueTable};
 use super::shape::Shape;
 use super::situation::Candidate;
 
+/// Nodes of a kind up to which tables reach in any pool.
+const REACH: u32 = 64;
+
+/// The most nodes of each kind in tables of mixes, where a pool, or a machine, has `nodes`. It is the
+/// same for most pools, so tables are kept, and a replay has those of the services.
+#[must_use]
+pub fn most_in_tables(nodes: Mix) -> Mix {
+    nodes.map(|nodes| nodes.next_power_of_two().max(REACH))
+}
+
 /// Least value of a start, as a part of the value of its size, so that a start beats no start.
 const LEAST_VALUE_OF_A_START: f64 = 0.01;
 

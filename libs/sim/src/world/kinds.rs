@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lacuna_model::{KindName, ScalingCurve, Span, TrainerSpec, Work};
-use lacuna_planner::kind::{Costs, Kind};
+use lacuna_planner::kind::{Costs, Kind, most_in_tables};
 use lacuna_planner::objective::Objective;
 use lacuna_planner::{Mix, NO_NODES};
 
@@ -58,7 +58,7 @@ impl Kinds {
                 *count += 1;
             }
         }
-        Self::sorted(trainers, settings, nodes, counts)
+        Self::sorted(trainers, settings, nodes, most_in_tables(counts))
     }
 
     /// The kinds of nodes, if trainers tell them apart.

@@ -212,8 +212,10 @@ impl World<'_> {
                 self.tally.pilot_wait += waits;
                 self.tally.rescale_cost += cost;
                 self.days.charge(self.tally.now_s, cost, 0.0);
-                self.tally.rescales += u64::from(had > 0);
-                self.tally.rescales_at_hits += u64::from(had > 0 && was_hit);
+                // Another mix of as many nodes is a re-placement.
+                let is_rescale = had > 0 && !(change == Change::Repooled && had == member.nodes);
+                self.tally.rescales += u64::from(is_rescale);
+                self.tally.rescales_at_hits += u64::from(is_rescale && was_hit);
             }
             member.set_tier(tier, crowd);
         }
