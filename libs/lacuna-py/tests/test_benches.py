@@ -1,5 +1,8 @@
 """The command line of measurements and the arithmetic of two, without a training."""
 
+import os
+import re
+import shlex
 import subprocess
 import sys
 
@@ -7,7 +10,7 @@ import pytest
 
 from benches import choices, stalls, stalls_counted
 from benches.stalls_cost import interval, of_median
-from conftest import SOURCE
+from conftest import HERE, SOURCE
 
 WITHOUT = """
 import sys
@@ -26,6 +29,17 @@ def test_without_pytorch_each_measurement_says_so():
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{[69] * 12}\nusage: "), done.stdout
     assert done.stderr.count("benches: PyTorch is missing: ") == 12, done.stderr
+
+
+def test_the_page_about_layers_has_a_command_that_runs_in_its_folder():
+    page = (HERE.parents[2] / "deploy" / "layers.md").read_text()
+    found = re.search(r"In `(\S+)`, `([^`]* -m benches two_stage)`", page)
+    assert found, "the page names the folder and the command"
+    command = found[2].replace("python3", shlex.quote(sys.executable)) + " --help"
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    folder = HERE.parents[2] / found[1]
+    done = subprocess.run(command, shell=True, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "two_stage" in done.stdout, done.stderr
 
 
 def test_options_without_effect_are_refused(capsys):

@@ -161,6 +161,7 @@ def test_state_is_carried_and_goes_on_alike():
         learning.applies(share(32))
         learning.look(4)
     assert one.state_dict() == other.state_dict()
+    assert one.state_dict()["changes"] == 0, "releases before shares were a part read it"
 
 
 def test_schedulers_and_epochs_follow_progress(tmp_path):

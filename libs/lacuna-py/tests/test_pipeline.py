@@ -1,11 +1,15 @@
 """The parts of a step: what each refuses, and that those behind one that ends a call stay out."""
 
 import logging
+import re
+import time
+import weakref
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+import lacuna
 from lacuna import misuse
 from lacuna.data import source
 from lacuna.loaders import Loaders
@@ -52,18 +56,61 @@ def test_a_part_refuses_data_with_which_it_does_not_go(changed, use, words):
     line.close()
 
 
-def test_a_stream_is_trained_on_without_loaders_and_a_log_says_why(caplog):
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return iter(range(8))
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(range(8))
 
-    feed, _ = source(Stream(), None, checked(8), None, 1)
+
+class Counted(Stream):
+    def __len__(self):
+        return 8
+
+
+@pytest.mark.parametrize("kind", [Stream, Counted])
+def test_a_stream_is_trained_on_without_loaders_and_a_log_says_why(kind, caplog):
+    feed, _ = source(kind(), None, checked(8), None, 1)
     loaders = Loaders(settings(loaders="/tmp/loaders.json"), None, None)
     loaders._trainer = "trainer"
     with caplog.at_level(logging.WARNING):
-        assert loaders.beside(feed, Use(stream=True)) is feed
+        assert loaders.beside(feed, Use(stream=feed.length is None)) is feed
     assert "this is a stream" in caplog.text and "/tmp/loaders.json is not used" in caplog.text
     feed.close()
+
+
+def alone():
+    model = torch.nn.Linear(2, 1)
+    return model, lacuna.elastic(model, torch.optim.SGD(model.parameters(), lr=0.1), batch=8)
+
+
+def test_the_time_of_a_step_holds_the_work_that_its_loss_waits_for(monkeypatch):
+    convert = torch.Tensor.__float__
+
+    def waits(tensor):
+        time.sleep(0.05)
+        return convert(tensor)
+
+    model, elastic = alone()
+    with elastic as run:
+        for x in run.steps(torch.randn(16, 2), epochs=1):
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.Tensor, "__float__", waits)
+                assert run.step(loss)
+            assert run._step.took >= 0.05 and run._step.loss == float(loss)
+
+
+def test_behind_the_loop_nothing_holds_the_last_batch():
+    model, elastic = alone()
+    with elastic as run:
+        for x in run.steps(torch.randn(16, 2), epochs=1):
+            model(x).pow(2).mean().backward()
+            run.step()
+            last = weakref.ref(x)
+        del x
+        assert last() is None
+        with pytest.raises(RuntimeError, match=re.escape(misuse.NO_BATCH)):
+            run.step()
 
 
 def test_parts_with_a_state_have_names_of_their_own():

@@ -330,6 +330,8 @@ class Learning(Part):
         return {
             "noise": self._noise.state_dict(),
             "measured": self._measured,
+            # Read by releases in which shares by speed were no part of their own.
+            "changes": 0,
             "age": self._age,
             "progress": self.progress,
             "batch": self._batch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from typing import Any, Optional
 
 from .data import Source
@@ -53,7 +54,8 @@ class Loaders:
         file, trainer = self._file, self._trainer
         if file is None or not isinstance(feed, Feed):
             return feed
-        words = self.refuse(use)
+        # A stream that has a length is one too.
+        words = self.refuse(replace(use, stream=feed.is_stream))
         if words is not None or trainer is None:
             log.warning("%s: %s is not used", words, file)
             return feed

@@ -91,7 +91,7 @@ class Step:
     norms: "tuple[Optional[Norms], bool]" = (None, False)
     #: Whether sums begin when the program has called ``run.step()``, and not before.
     late: bool = False
-    #: What the program gave to ``run.step()``.
+    #: What the program gave to ``run.step()``; behind ``called`` a tensor is a number.
     loss: Any = None
     optimizer: Optional[torch.optim.Optimizer] = None
     #: Place of the optimiser that takes a turn, the optimisers that step, and whether the batch
@@ -99,7 +99,7 @@ class Step:
     turn: Optional[int] = None
     stepped: Sequence[torch.optim.Optimizer] = ()
     ends: bool = True
-    #: Seconds from the batch to ``run.step()``.
+    #: Seconds from the batch to ``run.step()``, with what its loss waits for.
     took: float = 0.0
     #: What ``run.step()`` returns, if a part has ended the call before the sums.
     answer: Optional[bool] = None

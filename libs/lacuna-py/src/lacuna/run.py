@@ -296,7 +296,7 @@ class Elastic(View):
                     has_turns = line.turns.begun > 0
                     raise RuntimeError(misuse.TURNS_LEFT if has_turns else misuse.ONE_CALL)
         finally:
-            now.share = None
+            now.share = self._step = None
             self._in_loop = False
             feed.close()
 
@@ -449,6 +449,8 @@ class Elastic(View):
             raise RuntimeError(misuse.NO_BATCH)
         step.called(loss, optimizer)
         line.called(step)
+        if isinstance(step.loss, torch.Tensor):
+            step.loss = float(step.loss.detach())  # Waits for the device.
         now.share, now.applied = None if step.ends else step.share, False
         leaving = step.ends and groups.link.leaving is not None
         step.took = time.monotonic() - self._began

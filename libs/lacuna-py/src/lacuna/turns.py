@@ -56,9 +56,7 @@ class Turns(Part):
                 step.gradients.again(step)
             step.answer = not self._broken
             return
-        loss = step.loss
-        loss = float(loss.detach()) if isinstance(loss, torch.Tensor) else loss
-        self._loss = step.loss = self._loss if loss is None else loss
+        self._loss = step.loss = self._loss if step.loss is None else step.loss
 
     def after(self, step: Step) -> None:
         if not step.ends:
