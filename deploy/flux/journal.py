@@ -48,11 +48,19 @@ def line_of(event):
     return json.dumps(line)
 
 
+def time_of(line):
+    """The time of the event of a line; none of a line that a crash has cut."""
+    try:
+        return [json.loads(line)["event"]["timestamp"]]
+    except ValueError:
+        return []
+
+
 def newest(path):
     """The time of the newest event in the file, or 0."""
     try:
-        with open(path, encoding="utf-8") as file:
-            times = [json.loads(line)["event"]["timestamp"] for line in file if line.endswith("\n")]
+        with open(path, encoding="utf-8", errors="replace") as file:
+            times = [time for line in file if line.endswith("\n") for time in time_of(line)]
     except FileNotFoundError:
         times = []
     if not times and os.path.exists(f"{path}.1"):
@@ -60,8 +68,19 @@ def newest(path):
     return max(times, default=0.0)
 
 
+def end_line(path):
+    """Ends a line that a crash has cut, so that the next event has a line of its own."""
+    if not os.path.exists(path) or os.path.getsize(path) == 0:
+        return
+    with open(path, "rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")
+
+
 def main(path):
     consumer = JournalConsumer(flux.Flux(), since=newest(path))
+    end_line(path)
     consumer.start()
     while True:
         event = consumer.poll()

@@ -38,7 +38,7 @@ impl config::Sections for Sections {
         self.planner.check()?;
         settings::check(&self.control, &self.agent)?;
         if let Some(pilots) = &self.control.pilots {
-            check_pilots(pilots.scheduler)?;
+            check_pilots(pilots)?;
         }
         self.gateway.check()
     }

@@ -2,6 +2,7 @@
 
 use lacuna_model::{PlannerSettings, SettingError};
 use lacuna_runtime::config;
+use lacuna_scheduler::check_pilots;
 use lacuna_trainer::settings::{self, Agent, Control};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,11 @@ pub struct Sections {
 impl config::Sections for Sections {
     fn check(&self) -> Result<(), SettingError> {
         self.planner.check()?;
-        settings::check(&self.control, &self.agent)
+        settings::check(&self.control, &self.agent)?;
+        match &self.control.pilots {
+            Some(pilots) => check_pilots(pilots),
+            None => Ok(()),
+        }
     }
 }
 

@@ -18,7 +18,8 @@ const LONG_WAIT_S: f64 = 5.0;
 #[must_use]
 pub(super) fn questions() -> Vec<CommandLine> {
     let flux = ["flux".to_owned()];
-    let queues = "{queue}|{submission}|{scheduling}";
+    // The default queue is marked with `*`.
+    let queues = "{queuem}|{submission}|{scheduling}";
     let all: [&[&str]; 3] = [
         &["queue", "list", "--no-header", "-o", queues],
         &["jobtap", "list"],
@@ -36,11 +37,23 @@ pub(super) fn questions() -> Vec<CommandLine> {
 pub(super) fn check(answers: &[Option<String>], filler: &Filler) -> Vec<Finding> {
     let answer = |at: usize| answers.get(at).and_then(Option::as_deref);
     let mut out = Vec::new();
+    if (0..questions().len()).any(|at| answer(at).is_none()) {
+        // Control then leaves a ban on pilots as it is.
+        add(
+            &mut out,
+            "configuration",
+            Verdict::Unknown,
+            "a question to Flux has no answer",
+            "queues and preemption cannot be checked",
+            "flux queue list, flux jobtap list and flux config get must work for control's user",
+        );
+    }
     queue(answer(0), &filler.partition, &mut out);
     preemption(answer(1), answer(2), &mut out);
     out
 }
 
+/// The queue of pilots; without a name it is the default queue, or the one queue without a name.
 fn queue(answer: Option<&str>, ours: &str, out: &mut Vec<Finding>) {
     let rows = answer.map(|text| {
         let rows = text.lines().map(|line| {
@@ -50,9 +63,11 @@ fn queue(answer: Option<&str>, ours: &str, out: &mut Vec<Finding>) {
         rows.filter(|[_, submission, _]| !submission.is_empty())
             .collect::<Vec<_>>()
     });
-    let row = rows
-        .as_ref()
-        .map(|rows| rows.iter().find(|[name, ..]| *name == ours));
+    let is_ours = |[name, ..]: &&[&str; 3]| match name.strip_suffix('*') {
+        Some(name) => ours.is_empty() || name == ours,
+        None => *name == ours,
+    };
+    let row = rows.as_ref().map(|rows| rows.iter().find(is_ours));
     let (verdict, seen) = match row {
         None => (Verdict::Unknown, "unknown".to_owned()),
         Some(None) => (Verdict::Fatal, format!("no queue {ours:?}")),
@@ -78,13 +93,17 @@ fn preemption(plugins: Option<&str>, config: Option<&str>, out: &mut Vec<Finding
                    the pilots";
     let remedy = "flux jobtap load killbot.so, kill-after = 1 in [job-manager.killbot], and pilots in \
                   the queue of the batch jobs";
-    let loaded = plugins.map(|text| text.contains("killbot"));
-    if loaded != Some(true) {
-        let (verdict, seen) = match loaded {
-            None => (Verdict::Unknown, "unknown"),
-            _ => (Verdict::Fatal, "killbot is not loaded"),
-        };
-        add(out, "preemption", verdict, seen, meaning, remedy);
+    let refused = match plugins {
+        None => Some((
+            "flux jobtap list has no answer: unknown whether killbot is loaded",
+            "control under the account of the owner of the Flux instance, since flux jobtap list is for \
+             the owner alone; or, if killbot is loaded, control.pilots.override_check = true",
+        )),
+        Some(text) if !text.contains("killbot") => Some(("killbot is not loaded", remedy)),
+        Some(_) => None,
+    };
+    if let Some((seen, remedy)) = refused {
+        add(out, "preemption", Verdict::Fatal, seen, meaning, remedy);
         return;
     }
     let config: Option<Value> = config.and_then(|text| serde_json::from_str(text).ok());
@@ -111,46 +130,94 @@ fn preemption(plugins: Option<&str>, config: Option<&str>, out: &mut Vec<Finding
 mod tests {
     use super::*;
 
-    fn verdicts(answers: [Option<&str>; 3]) -> Vec<(&'static str, Verdict)> {
+    fn verdicts(answers: [Option<&str>; 3], partition: &str) -> Vec<(&'static str, Verdict)> {
         let answers = answers.map(|answer| answer.map(str::to_owned));
         let filler = Filler {
-            partition: "batch".to_owned(),
+            partition: partition.to_owned(),
             ..Filler::default()
         };
         let found = check(&answers, &filler).into_iter();
         found.map(|f| (f.condition, f.verdict)).collect()
     }
 
+    const QUEUES: &str = "debug|enabled|started\nbatch*|enabled|started\n";
+    const CONFIG: &str = r#"{"job-manager": {"killbot": {"kill-after": 1}}}"#;
+
     #[test]
     fn pilots_need_a_queue_and_a_plugin_that_preempts() {
         let (queue, preemption) = ("queue of pilots", "preemption");
-        let queues = "debug|enabled|started\nbatch|enabled|started\n";
-        let config = r#"{"job-manager": {"killbot": {"kill-after": 1}}}"#;
         for (answers, expected) in [
-            ([None; 3], [Verdict::Unknown; 2]),
             (
-                [
-                    Some(queues),
-                    Some(".update-duration\nkillbot.so\n"),
-                    Some(config),
-                ],
+                [QUEUES, ".update-duration\nkillbot.so\n", CONFIG],
                 [Verdict::Ok; 2],
             ),
             (
-                [Some(queues), Some("killbot.so\n"), Some("{}")],
+                [QUEUES, "killbot.so\n", "{}"],
                 [Verdict::Ok, Verdict::Warning],
             ),
             (
-                [Some("batch|disabled|started\n"), Some(""), Some(config)],
+                ["batch|disabled|started\n", "", CONFIG],
                 [Verdict::Fatal; 2],
             ),
             (
-                [Some("debug|enabled|started\n"), Some("killbot.so\n"), None],
+                ["debug*|enabled|started\n", "killbot.so\n", "no JSON"],
                 [Verdict::Fatal, Verdict::Unknown],
             ),
         ] {
             let expected: Vec<_> = [queue, preemption].into_iter().zip(expected).collect();
-            assert_eq!(verdicts(answers), expected, "{answers:?}");
+            assert_eq!(
+                verdicts(answers.map(Some), "batch"),
+                expected,
+                "{answers:?}"
+            );
+        }
+    }
+
+    /// Control takes nothing from findings with an unknown configuration, once it has started.
+    #[test]
+    fn a_missing_answer_is_told_first_and_forbids_pilots_where_it_is_of_the_plugin() {
+        let all = [Some(QUEUES), Some("killbot.so\n"), Some(CONFIG)];
+        for (missing, queue, preemption) in [
+            (0, Verdict::Unknown, Verdict::Ok),
+            (1, Verdict::Ok, Verdict::Fatal),
+            (2, Verdict::Ok, Verdict::Unknown),
+        ] {
+            let mut answers = all;
+            answers[missing] = None;
+            let expected = [
+                ("configuration", Verdict::Unknown),
+                ("queue of pilots", queue),
+                ("preemption", preemption),
+            ];
+            assert_eq!(verdicts(answers, "batch"), expected, "{missing}");
+        }
+        let found = check(&[None, None, None], &Filler::default());
+        assert_eq!(found[0].condition, "configuration");
+        for word in ["owner", "override_check"] {
+            assert!(found[2].remedy.contains(word), "{}", found[2].remedy);
+        }
+    }
+
+    #[test]
+    fn without_a_name_the_queue_is_the_default_one() {
+        let asked = questions();
+        let format = asked[0].args.last().unwrap();
+        assert!(format.starts_with("{queuem}|"), "{format}");
+        for (queues, expected) in [
+            (QUEUES, Verdict::Ok),
+            (
+                "debug|enabled|started\nbatch*|enabled|stopped\n",
+                Verdict::Fatal,
+            ),
+            (
+                "debug|enabled|started\nbatch|enabled|started\n",
+                Verdict::Fatal,
+            ),
+            ("|enabled|started\n", Verdict::Ok),
+            ("", Verdict::Fatal),
+        ] {
+            let found = verdicts([Some(queues), Some("killbot.so"), Some(CONFIG)], "");
+            assert_eq!(found[0], ("queue of pilots", expected), "{queues}");
         }
     }
 }

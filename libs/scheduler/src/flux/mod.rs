@@ -167,15 +167,16 @@ impl Live for LiveFlux {
         self.journal.line(line, &self.settings.pilots)
     }
 
-    /// A node whose jobs are over is a hole unless its state forbids it. Flux cleans it then
-    /// (housekeeping) before `free` comes.
+    /// Nodes that jobs have taken, and holes only where pilots of ours have the node. At `free` a job
+    /// hands its nodes to housekeeping, which cleans them: the next poll shows when they are idle.
     fn changes(&mut self) -> Vec<(NodeId, NodeStatus)> {
-        let changes = self.journal.running.changes().into_iter();
+        let mut changes = self.journal.running.changes();
+        let held = self.journal.running.nodes();
+        changes.retain(|(node, status)| {
+            let usable = || self.known.get(node) == Some(&NodeStatus::Hole);
+            *status == NodeStatus::Taken || (held.contains_key(node) && usable())
+        });
         changes
-            .filter(|(node, status)| {
-                *status == NodeStatus::Taken || self.known.get(node) == Some(&NodeStatus::Hole)
-            })
-            .collect()
     }
 
     fn state(&self) -> Result<Value, serde_json::Error> {

@@ -51,6 +51,18 @@ impl Flux {
     pub fn check(&self) -> Result<(), SettingError> {
         command("ingest.flux.flux", &self.flux)?;
         at_least_one("ingest.flux.absent_after", self.absent_after)?;
+        for (key, mark) in [
+            ("ingest.flux.pilots.account", &self.pilots.account),
+            ("ingest.flux.pilots.comment", &self.pilots.comment),
+        ] {
+            SettingError::unless(
+                mark.is_none(),
+                key,
+                mark.as_deref().unwrap_or_default(),
+                "no such mark, since jobs of Flux have neither accounts nor comments: `user` and `name` \
+                 of pilots",
+            )?;
+        }
         self.pilots.check()?;
         self.following.check()?;
         self.polling.check()

@@ -208,7 +208,7 @@ fn event(id: u64, at: f64, name: &str, more: &str) -> String {
 }
 
 #[test]
-fn the_journal_shows_starts_and_ends_of_jobs_at_once() {
+fn the_journal_shows_at_once_which_nodes_jobs_take() {
     let mut live = live();
     live.read(0, &printed("free|batch||fluke[3-5];\n")).unwrap();
     live.read(1, r#"{"jobs": []}"#).unwrap();
@@ -240,8 +240,15 @@ fn the_journal_shows_starts_and_ends_of_jobs_at_once() {
     ]);
     assert_eq!(started.0, Some(Timestamp::from_unix_ms(3500)));
     assert_eq!(started.1, ["fluke3=taken", "fluke4=taken", "fluke5=hole"]);
+    // Housekeeping cleans the nodes of a job that has ended: polls show when they are idle.
     let ended = take(&[event(1, 9.0, "finish", ""), event(1, 9.5, "free", "")]);
-    assert_eq!(ended.1, ["fluke3=hole", "fluke4=hole"]);
+    assert!(ended.1.is_empty(), "{:?}", ended.1);
+    let again = take(&[
+        event(3, 10.0, "submit", &spec("lacuna-pilot/fluke3/lacuna:main")),
+        event(3, 11.0, "alloc", &held("fluke3")),
+        event(2, 12.0, "free", ""),
+    ]);
+    assert_eq!(again.1, ["fluke3=hole"]);
     assert!(live.line(b"{\"id\": 1}").is_err());
     assert!(live.line(event(4, 1.0, "alloc", "").as_bytes()).is_err());
     // A restart goes on with the jobs that run.
@@ -250,6 +257,21 @@ fn the_journal_shows_starts_and_ends_of_jobs_at_once() {
     again.restore(state.clone()).unwrap();
     assert_eq!(again.state().unwrap(), state);
     assert!(again.restore(serde_json::json!([1])).is_err());
+}
+
+#[test]
+fn marks_that_jobs_of_flux_do_not_have_are_refused() {
+    settings().check().unwrap();
+    let refused = |change: fn(&mut Marks, Option<String>)| {
+        let mut flux = settings();
+        change(&mut flux.pilots, Some("lacuna".to_owned()));
+        flux.check().unwrap_err().to_string()
+    };
+    let account = refused(|marks, value| marks.account = value);
+    assert!(account.contains("ingest.flux.pilots.account"), "{account}");
+    let comment = refused(|marks, value| marks.comment = value);
+    assert!(comment.contains("ingest.flux.pilots.comment"), "{comment}");
+    assert!(comment.contains("`user` and `name`"), "{comment}");
 }
 
 fn pilots() -> Box<dyn Submitter> {

@@ -280,6 +280,24 @@ fn pilots_that_make_no_sense_are_refused_by_name() {
     }
 }
 
+#[test]
+fn pilots_of_a_scheduler_that_cannot_run_them_are_refused() {
+    let file = |scheduler: &str, more: &str| {
+        format!("[control.pilots]\nscheduler = \"{scheduler}\"\n{more}")
+    };
+    let helper = "helper = [\"sudo\", \"lacuna-pilot-helper\"]\n";
+    for (scheduler, more) in [("flux", ""), ("slurm", helper), ("pbs", helper)] {
+        parse(&file(scheduler, more)).unwrap();
+    }
+    let error = complaint(&file("flux", helper));
+    assert!(
+        error.contains("control.pilots.helper is sudo lacuna-pilot-helper: expected no helper"),
+        "{error}"
+    );
+    let error = complaint(&file("lsf", ""));
+    assert!(error.contains("control.pilots.scheduler is lsf"), "{error}");
+}
+
 /// The keys of all numbers, lengths and points of time in a schema, with their kind.
 fn numbers(key: &str, schema: &serde_json::Value, all: &mut Vec<(String, &'static str)>) {
     let one_of = ["anyOf", "oneOf", "allOf"].map(|name| schema.get(name));

@@ -406,7 +406,7 @@ impl Service {
 
     fn checked(&mut self, findings: Vec<Finding>) {
         self.metrics.findings(&findings);
-        // Of a Slurm that does not answer nothing new is known.
+        // Of a scheduler that does not answer nothing new is known.
         let known = findings.iter().all(|f| f.condition != "configuration");
         let Some(check) = self.check.as_ref().filter(|_| known) else {
             return;
@@ -421,7 +421,7 @@ impl Service {
         self.found = Some(findings);
         if self.forbidden_at_start && !forbidden {
             // The controller was started to follow no plan. A supervisor starts control again.
-            tracing::warn!("slurm is as it should be now: control ends, and starts pilots next");
+            tracing::warn!("nothing forbids pilots any more: control ends, and starts pilots next");
             self.ctx.shutdown.cancel();
         }
         self.forbidden = forbidden || self.forbidden_at_start;

@@ -117,18 +117,30 @@ async fn the_journal_tells_between_two_polls() {
     }
     let service = Service::start(&nats, config).await;
     assert_eq!(consumer.receive(2).await, ["+n1", "+n2"]);
-    let tell = |name: &str, more: &str| {
+    let tell = |id: u64, user: &str, name: &str, more: &str| {
         let journal = fake.path("journal");
         let journal = std::fs::File::options().append(true).open(journal);
         let mut journal = journal.unwrap();
         let now = lacuna_runtime::clock::wall().unix_seconds();
         let event = format!(r#""event": {{"timestamp": {now:.3}, "name": "{name}"}}"#);
-        writeln!(journal, r#"{{"id": 7, "user": "bob", {event}{more}}}"#).unwrap();
+        writeln!(
+            journal,
+            r#"{{"id": {id}, "user": "{user}", {event}{more}}}"#
+        )
+        .unwrap();
     };
-    tell("alloc", r#", "R": {"execution": {"nodelist": ["n[1-2]"]}}"#);
+    let held = |nodes: &str| format!(r#", "R": {{"execution": {{"nodelist": ["{nodes}"]}}}}"#);
+    tell(7, "bob", "alloc", &held("n[1-2]"));
     assert_eq!(consumer.receive(2).await, ["-n1", "-n2"]);
-    tell("free", "");
-    assert_eq!(consumer.receive(2).await, ["+n1", "+n2"]);
+    // Nodes of a job that has ended are cleaned first: only a pilot of ours shows that one is idle.
+    tell(7, "bob", "free", "");
+    let job = r#"{"queue": "batch", "job": {"name": "lacuna-pilot/n2/lacuna:c"}}"#;
+    let spec = format!(r#", "jobspec": {{"attributes": {{"system": {job}}}}}"#);
+    tell(8, "lacuna", "submit", &spec);
+    tell(8, "lacuna", "alloc", &held("n2"));
+    assert_eq!(consumer.receive(1).await, ["+n2"]);
+    tell(9, "bob", "alloc", &held("n[1-2]"));
+    assert_eq!(consumer.receive(1).await, ["-n2"]);
     service
         .until("the position is kept", |_| fake.path("state.json").exists())
         .await;
