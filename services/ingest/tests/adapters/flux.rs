@@ -87,7 +87,7 @@ async fn the_pool_follows_flux() {
         "flux-resource: ERROR: Unable to connect to Flux\n",
     );
     service
-        .until("the failure is told", |s| {
+        .until("health says the failure", |s| {
             s.check("flux").1.contains("flux resource")
         })
         .await;

@@ -231,7 +231,7 @@ mod tests {
         let both = || owner(1.0, [99, 99, 0, 0]);
         let nodes = [8, 4, 0, 0];
         assert_eq!(deal(nodes, &[both(), both()]), [[4, 2, 0, 0]; 2]);
-        // The third can use the first kind alone: it has half of that first, as the others of theirs.
+        // The third can use the first kind alone, and gets most of it.
         let first = owner(1.0, [99, 0, 0, 0]);
         let dealt = deal(nodes, &[both(), both(), first.clone()]);
         assert_eq!(dealt, [[2, 2, 0, 0], [1, 2, 0, 0], [5, 0, 0, 0]]);
