@@ -4,10 +4,8 @@ import json
 import random
 
 import pytest
-import torch
 from test_noise import on_nodes
 
-import lacuna
 from conftest import data
 from lacuna.balance import Balance, Speed, solve
 from lacuna.order import Order, Position, cut
@@ -88,7 +86,7 @@ def test_uneven_shares_use_each_sample_once_in_order():
     seen = []
     while at.epoch == 0:
         shares = [order.share(at, rank, 4, 32, weights=weights) for rank in range(4)]
-        seen += [i for share in shares for i in share.indices.tolist()]
+        seen += [i for share in shares if share.count for i in share.indices.tolist()]
         if shares[0].batch == 32:
             assert tuple(shares[0].counts) == weights
         at.advance(shares[0].batch, 101)
@@ -111,15 +109,3 @@ def test_members_of_unequal_speed_share_by_it(tmp_path):
     assert 33 <= fast <= 39 and fast + slow == 48, found["n0"]["weights"]
     seen = found["n0"]["seen"] + found["n1"]["seen"]
     assert len(seen) == len(set(seen)), "each sample once"
-
-
-def test_a_stream_is_refused():
-    class Stream(torch.utils.data.IterableDataset):
-        def __iter__(self):
-            return iter(range(8))
-
-    model = torch.nn.Linear(1, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with lacuna.elastic(model, optimizer, balance=True) as run:
-        with pytest.raises(ValueError, match="shares by speed need data with a length"):
-            run.steps(Stream())

@@ -113,7 +113,7 @@ class Member:
         self.feed = Feed(loader, seed)
         self.order = Order(self.feed.length, seed=5, shuffle=shuffle and not self.feed.is_stream)
         self.at = Position()
-        self.rank, self.world_size = 0, 1
+        self.rank, self.world_size, self.weights = 0, 1, ()
 
     def __enter__(self):
         return self
@@ -122,7 +122,8 @@ class Member:
         self.feed.close()
 
     def ahead(self):
-        return self.order.ahead(self.at, self.rank, self.world_size, BATCH, epochs=3)
+        options = {"epochs": 3, "weights": self.weights}
+        return self.order.ahead(self.at, self.rank, self.world_size, BATCH, **options)
 
     def take(self):
         share, batch = self.feed.take(next(self.ahead()), self.ahead)
@@ -359,13 +360,29 @@ def test_members_of_a_stream_find_the_same_end_and_read_it_once(workers):
         while member.at.epoch < 2:
             member.rank, member.world_size = changes[member.at.step % len(changes)]
             share, batch = member.step()
-            numbers = [] if batch is None else values(batch)
+            numbers = values(batch)
             assert numbers == [1000 * share.epoch + place for place in share.places]
             found[share.epoch] += numbers
         assert member.at.samples == 62
         assert found[0] and found[1]
         # What was held for another share was not read again: each epoch was opened once.
         assert int(data.begun) == 2 and max(data.reads.tolist()) <= 2
+
+
+@pytest.mark.parametrize("says", [None, 26])
+@pytest.mark.parametrize("weights", [(), (1, 4, 6, 1)])
+def test_each_member_has_samples_of_a_streams_last_step(says, weights):
+    """The step has two: a member without one gets the first, which counts nothing there."""
+    for rank in range(4):
+        with Member(DataLoader(Stream(26, says=says), num_workers=0)) as member:
+            member.rank, member.world_size, member.weights = rank, 4, weights
+            share, batch = member.step()
+            assert len(values(batch)) == share.count == (weights[rank] if weights else 3)
+            member.step()
+            share, batch = member.step()
+            assert member.at.epoch == 1 and sum(share.counts) == 2
+            assert values(batch) == list(share.places)
+            assert not share.lent or values(batch) == [24]
 
 
 @pytest.mark.parametrize("seeks", [False, True])

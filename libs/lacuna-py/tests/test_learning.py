@@ -33,7 +33,7 @@ def known(learning, phi, batch, world=4):
         local = 1.0 + trace / batch * world
         # The squared norm of the mean comes with the message of the next step.
         more = [1.0, whole * (1.0 + 1e-3 * math.sin(step)), 0.0, 0.0, 0.0, 0.0] + [0.01] * world
-        learning.agreed(share(batch, world), more, local, True)
+        learning.agreed(share(batch, world), share(batch, world).counts, more, local, True)
 
 
 def test_adascale_counts_progress_in_steps_of_the_users_batch():
@@ -83,7 +83,7 @@ def test_settings_that_contradict_are_refused():
 
 def test_a_policy_without_noise_costs_no_number():
     learning = Learning(checked(32), [sgd()])
-    assert not learning.active and learning.numbers(0, 4, 0.1) == ()
+    assert not learning.measures and learning.numbers(None, 0.1) == ()
     assert learning.applies(share(32)) == (None, 1, None)
     assert learning.scale() is None and learning.report(32) is None
 

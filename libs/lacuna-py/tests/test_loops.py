@@ -1,5 +1,6 @@
 """Common loops are right with Lacuna, or refused with the line to write."""
 
+import gc
 import json
 import os
 import subprocess
@@ -17,6 +18,13 @@ from lacuna.checkpoint import Checkpoints
 from lacuna.loopback import Loopback
 from lacuna.order import TRIED, Order, Position, cut, uneven
 from lacuna.scales import LOOKS, Scales
+
+
+@pytest.fixture(autouse=True)
+def collected():
+    """Tensors of earlier tests are looked at as a program's are, as long as they are there."""
+    gc.collect()
+
 
 ENV = {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
 

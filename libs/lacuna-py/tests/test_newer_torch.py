@@ -6,7 +6,6 @@ import re
 import runpy
 import signal
 
-import pytest
 import torch
 
 from conftest import HERE, newer

@@ -33,10 +33,13 @@ def test_shares_of_any_number_of_members_make_up_the_same_batches():
             world, epoch = dice.randrange(1, 9), at.epoch
             size = policy.batch_of(world)
             shares = [order.share(at, rank, world, size) for rank in range(world)]
-            counts = [len(share.indices) for share in shares]
+            counts = [share.count for share in shares]
+            first = shares[0].indices[:1]
+            assert all(share.count or share.indices.equal(first) for share in shares)
             assert sum(counts) == shares[0].batch and max(counts) - min(counts) <= 1
             assert counts == sorted(counts, reverse=True)
-            used += [(epoch, int(i)) for share in shares for i in share.indices]
+            mine = [share for share in shares if not share.lent]
+            used += [(epoch, int(i)) for share in mine for i in share.indices]
             at.advance(shares[0].batch, length)
         expected = [(e, int(i)) for e in (0, 1) for i in Order(length, seed=3).of_epoch(e)]
         assert used == expected

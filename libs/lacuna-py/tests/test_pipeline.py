@@ -1,4 +1,4 @@
-"""The parts of a step: what each refuses, and that those behind one that ends a call stay out."""
+"""The parts of a step: each has numbers and a state of its own, and one may end a call."""
 
 import logging
 import re
@@ -13,7 +13,7 @@ import lacuna
 from lacuna import misuse
 from lacuna.data import source
 from lacuna.loaders import Loaders
-from lacuna.part import Part, Step, Use
+from lacuna.part import Part, Step
 from lacuna.pipeline import Pipeline
 from lacuna.policy import checked
 from lacuna.settings import Settings
@@ -28,32 +28,10 @@ def settings(**changed):
     return Settings(checked(8), 1, True, 2.0, "gloo", **rest, **given)
 
 
-def pipeline(node=None, **changed):
+def pipeline(**changed):
     model = torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return Pipeline(Parts(model, [optimizer], [], None, {}), settings(**changed), node or Node())
-
-
-@pytest.mark.parametrize("wanted", ["noise", "balance"])
-def test_a_sharded_model_has_neither_noise_scale_nor_shares_by_speed(wanted):
-    with pytest.raises(ValueError, match="without noise and balance"):
-        pipeline(SimpleNamespace(count=2), **{wanted: True})
-
-
-@pytest.mark.parametrize(
-    "changed, use, words",
-    [
-        ({"balance": True}, Use(stream=True), misuse.BALANCE_OF_A_STREAM),
-        ({"noise": True}, Use(stream=True), None),
-        ({}, Use(sharded=True, stream=True), misuse.STREAM_OF_SHARDS),
-        ({}, Use(sharded=True), None),
-        ({}, Use(stream=True), None),
-    ],
-)
-def test_a_part_refuses_data_with_which_it_does_not_go(changed, use, words):
-    line = pipeline(**changed)
-    assert line.refuse(use) == words
-    line.close()
+    return Pipeline(Parts(model, [optimizer], [], None, {}), settings(**changed), Node())
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -72,7 +50,7 @@ def test_a_stream_is_trained_on_without_loaders_and_a_log_says_why(kind, caplog)
     loaders = Loaders(settings(loaders="/tmp/loaders.json"), None, None)
     loaders._trainer = "trainer"
     with caplog.at_level(logging.WARNING):
-        assert loaders.beside(feed, Use(stream=feed.length is None)) is feed
+        assert loaders.beside(feed) is feed
     assert "this is a stream" in caplog.text and "/tmp/loaders.json is not used" in caplog.text
     feed.close()
 

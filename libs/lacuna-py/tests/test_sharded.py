@@ -95,6 +95,69 @@ def test_two_nodes_of_two_workers_train_as_one_process_with_the_whole_model(node
             assert total / 2 <= parts[0][0] < 0.56 * total
 
 
+def ended(c, *names):
+    start(c, *names)
+    assert [c.wait_gone(name, 60.0) for name in names] == [0] * len(names), c.words(names[0])
+    return list(results(c).values())
+
+
+@sharded
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_the_noise_scale_is_that_of_nodes_with_the_whole_model(nodes, optimiser):
+    arguments = ("--noise", optimiser, "--epochs", "7", "--samples", "96", "--batch", "12")
+    found = ended(nodes(*arguments, folder="sharded"), "n1", "n2")
+    wanted = ended(nodes(*arguments, "--whole", folder="whole", workers=1), "n1", "n2")
+    assert wanted[0]["noise"] is not None
+    for one in found:
+        # The squared norm of the true gradient is a difference of two large numbers.
+        variance, square = wanted[0]["noise"]
+        assert one["noise"][0] == pytest.approx(variance, rel=1e-6)
+        assert one["noise"][1] == pytest.approx(square, abs=1e-9 * variance, rel=1e-6)
+    alone = ended(nodes(*arguments, folder="alone"), "n1")
+    assert alone[0]["noise"] is None, "one node has nothing to compare its gradient with"
+
+
+@sharded
+def test_nodes_of_unequal_speed_share_by_it(nodes, whole):
+    arguments = ("--epochs", "14", "--batch", "24", "--samples", "96")
+    c = nodes(*arguments, "--slow", "n1")
+    found = ended(c, "n1", "n2")
+    assert_same(c, whole(*arguments))
+    shares = found[0]["shares"]
+    assert all(one["shares"] == shares for one in found) and sum(shares) == 24
+    # Workers of a node have even parts, and the best is 8 and 16 samples.
+    assert all(abs(a - b) <= 1 for a, b in (shares[:2], shares[2:]))
+    assert 6 <= sum(shares[:2]) <= 10
+
+
+@sharded
+@pytest.mark.parametrize("more", [("--data", "stream"), ("--turns",)], ids=["stream", "turns"])
+def test_streams_and_turns_of_optimisers_train_as_the_whole_model(nodes, whole, more):
+    # The last step of an epoch has two samples for four workers.
+    arguments = ("--epochs", "4", "--samples", "92", *more)
+    c = nodes(*arguments)
+    ended(c, "n1", "n2")
+    assert_same(c, whole(*arguments))
+
+
+@sharded
+def test_loaders_on_other_nodes_read_for_workers_with_shards(nodes, whole):
+    arguments = ("--epochs", "40", "--data", "items")
+    c = nodes(*arguments, folder="run")
+    file = str(c.folder / "loaders.json")
+    c._env["LACUNA_LOADERS"] = file
+    c._argv += ["--sleep", "0.02"]
+    argv = [sys.executable, "-m", "lacuna.loader", "--join", file, "--processes", "1", "--"]
+    loader = subprocess.Popen([*argv, *c._argv, "--whole"], env={**os.environ, **c._env})
+    try:
+        found = ended(c, "n1", "n2")
+    finally:
+        loader.terminate()
+        loader.wait(10.0)
+    assert_same(c, whole(*arguments))
+    assert all(one["loaders"] == 1 for one in found)
+
+
 EPOCHS = ("--epochs", "40")
 
 

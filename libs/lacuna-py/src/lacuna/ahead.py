@@ -17,11 +17,10 @@ def shares_of(
     """What gives them from here on. ``total``: samples at which Lacuna ends the training."""
     at, rank, world_size = replace(now.position), now.rank, now.world_size
     # A node with one model has shares alike; reading cuts a stream.
-    is_even = now.use.sharded or line.shares.on or order.is_stream
+    is_even = now.shards > 1 or line.shares.on or order.is_stream
     options: dict[str, Any] = {
         "epochs": None if line.learning.counts_progress else epochs,
         "total": total,
-        "lend": now.lends,
         "weights": line.shares.weights,
         "tries": not is_even,
     }

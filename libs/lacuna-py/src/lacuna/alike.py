@@ -128,13 +128,12 @@ def apart(members: Sequence[Optional[Sequence[Any]]], names: Sequence[str]) -> s
 class Alike(Part):
     """Compares what members must have alike, in each step the numbers, now and then the weights.
 
-    ``workers``: those that share a model. A shard is compared with no other one.
+    A shard is compared with no other one.
     """
 
-    def __init__(self, parts: Parts, bests: Bests, workers: int) -> None:
+    def __init__(self, parts: Parts, bests: Bests) -> None:
         self._parts = parts
         self._bests = bests
-        self._workers = workers
         self._common: dict[str, float] = {}
         self._places: list[tuple[float, float]] = []
         self._size = 0.0
@@ -143,16 +142,17 @@ class Alike(Part):
         now = step.now
         due = is_due(now.position.step)
         self._common = common(self._parts, self._bests.values, due, step.turn)
-        step.mark = mark(self._common) if now.lends else 0.0
-        looked_at = self._workers == 1 and now.lends and due
+        looked_at = now.shards == 1 and due
         self._places = places(step.gradients.parameters) if looked_at else []
-        step.place, self._size = place(self._places)
+        number, (at, self._size) = mark(self._common), place(self._places)
+        step.send(self, (number, number * number, at, at * at))
 
     def agree(self, step: Step) -> None:
-        sums, members = step.sums, step.now.world_size
-        if sums is None:
+        members, sums = step.now.world_size, step.summed(self)
+        if not sums:
             return
-        if not sums.is_common(members):
+        marks, marks_squared, at, at_squared = sums
+        if members * marks_squared != marks * marks:
             raise RuntimeError(differences(step.all_of(self._common)))
-        if not sums.is_together(members, APART * self._size):
+        if members * at_squared - at * at > (members * APART * self._size) ** 2:
             raise RuntimeError(apart(step.all_of(self._places), step.gradients.names))

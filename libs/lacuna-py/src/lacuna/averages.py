@@ -66,14 +66,8 @@ class Averages:
         known = {tensor.data_ptr() for tensor in self._held()}
         self._found_at = self._steps
         there = alive(torch.Tensor, AveragedModel)
-        self._others = [
-            one
-            for one in there
-            if type(one) in (torch.Tensor, torch.nn.Parameter)
-            and (one.shape, one.dtype, one.device) == (weight.shape, weight.dtype, weight.device)
-            and one.layout == torch.strided
-            and one.data_ptr() not in known
-        ][:_TENSORS]
+        like = [one for one in there if _is_like(one, weight)]
+        self._others = [one for one in like if one.data_ptr() not in known][:_TENSORS]
         for one in self._others:
             # PyTorch keeps no tensor whose only owner was found so.
             getattr(one, "_fix_weakref", lambda: None)()
@@ -144,6 +138,18 @@ class Averages:
             for state in optimizer.state.values():
                 values: Any = state.values() if isinstance(state, dict) else ()
                 yield from (value for value in values if isinstance(value, torch.Tensor))
+
+
+def _is_like(one: Any, weight: torch.Tensor) -> bool:
+    """Whether a thing is a tensor of a weight's size and kind."""
+    if type(one) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    try:
+        kind = (one.dtype, one.device, one.layout)
+        return kind == (weight.dtype, weight.device, torch.strided) and one.shape == weight.shape
+    except RuntimeError:
+        # PyTorch has undefined tensors too, which have no type.
+        return False
 
 
 def _is_part_of_the_way(old: torch.Tensor, new: torch.Tensor, to: torch.Tensor) -> bool:

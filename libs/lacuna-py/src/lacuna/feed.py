@@ -97,11 +97,9 @@ class Feed:
         worker has died.
         """
         self.check(share)
-        if self.is_stream or len(share.places) > 0:
-            if not self._planned or not self._planned[0].share.is_same(share):
-                self._plan_afresh(share, ahead)
-            return self._arrived(self._planned.popleft())
-        return share, None
+        if not self._planned or not self._planned[0].share.is_same(share):
+            self._plan_afresh(share, ahead)
+        return self._arrived(self._planned.popleft())
 
     def check(self, share: Share) -> None:
         """Raises RuntimeError at the begin of an epoch if the data set has another length now."""
@@ -121,15 +119,14 @@ class Feed:
         return task
 
     def _plan_one(self, first: bool = False) -> None:
-        for share in self._ahead:
-            if not self.is_stream and len(share.places) == 0:
-                continue
-            # What it holds, an only worker puts together itself.
-            kept = first or any((share.epoch, place) in self._kept for place in share.places)
-            tasks = self._pieces(share) if kept and self._workers > 1 else [self._task(share)]
-            self._planned.append(_Planned(share, len(tasks)))
-            self._unsent.extend(tasks)
+        share = next(self._ahead, None)
+        if share is None:
             return
+        # What it holds, an only worker puts together itself.
+        kept = first or any((share.epoch, place) in self._kept for place in share.places)
+        tasks = self._pieces(share) if kept and self._workers > 1 else [self._task(share)]
+        self._planned.append(_Planned(share, len(tasks)))
+        self._unsent.extend(tasks)
 
     def _plan_afresh(self, share: Share, ahead: Ahead) -> None:
         self._plan += 1
@@ -165,7 +162,7 @@ class Feed:
         mine = tuple(share.places if places is None else places)
         return Task(
             int(self._plan),
-            *(share.epoch, share.offset, share.batch, share.rank, share.world_size),
+            *(share.epoch, share.offset, share.batch, share.rank, share.world_size, share.weights),
             mine,
             tuple(all_indices[place - begin] for place in mine),
             whole,

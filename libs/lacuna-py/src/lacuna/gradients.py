@@ -34,16 +34,14 @@ from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Watch
 from .marks import Marks
-from .misuse import STREAM_OF_SHARDS
 from .moments import Moments
 from .norms import Norms, added
-from .part import Part, Step, Use
+from .part import Part, Step
 from .sharding import Node, local
 
 #: Numbers before those of the parameters in the last message.
-_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES, _MARKS, _MARKS_SQUARED = range(8)
-_PLACES, _PLACES_SQUARED = 8, 9
-_HEAD = 10
+_MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES = range(6)
+_HEAD = 6
 
 _NORMS = (
     nn.BatchNorm1d,
@@ -87,22 +85,6 @@ class Vote:
     more: tuple[float, ...] = ()
     #: Of all members: the squared norms of their gradients by their part of the batch.
     squares: float = 0.0
-    #: A whole number that all members must have alike (:func:`lacuna.alike.mark`), and the sum
-    #: of its squares.
-    mark: float = 0.0
-    marks_squared: float = 0.0
-    #: Where this member's weights are (:func:`lacuna.alike.place`), and the sum of its squares.
-    place: float = 0.0
-    places_squared: float = 0.0
-
-    def is_together(self, members: int, apart: float) -> bool:
-        """Whether all members' weights are within this distance of each other; of the sums."""
-        spread = members * self.places_squared - self.place * self.place
-        return not spread > (members * apart) ** 2
-
-    def is_common(self, members: int) -> bool:
-        """Whether all members had the same mark; of the sums."""
-        return members * self.marks_squared == self.mark * self.mark
 
 
 class Gradients(Part):
@@ -154,7 +136,7 @@ class Gradients(Part):
         self._next = 0
         #: Set while gradients are sent as they arrive.
         self._sums: Optional[Sums] = None
-        self._weight = 1.0
+        self._weight = self._of_node = 1.0
         #: The part of the weight that gradients do not have yet when they arrive.
         self._due = 1.0
         self._too_early = False
@@ -163,7 +145,8 @@ class Gradients(Part):
         #: Squared norms of the buckets of this step, if it is measured.
         self._norms: Optional[Norms] = None
         self._squares: list[torch.Tensor] = []
-        #: Squared norm of the averaged gradient of the last measured step, at rank 0.
+        #: Squared norm of the averaged gradient of the last measured step, at rank 0; of a sharded
+        #: model that of this worker's part, at the first node.
         self.whole: Optional[float] = None
         # Several devices have a thread each in the backward pass.
         self._lock = threading.Lock()
@@ -200,24 +183,21 @@ class Gradients(Part):
 
     # The part of a step.
 
-    def refuse(self, use: Use) -> Optional[str]:
-        return STREAM_OF_SHARDS if use.sharded and use.stream else None
-
     def before(self, step: Step) -> None:
         self._begin(step, again=False)
-        if step.share.indices.numel() == 0:
-            self.forget()
 
     def again(self, step: Step) -> None:
         """The gradients of the next turn of a step begin."""
         self._begin(step, again=True)
 
     def _begin(self, step: Step, again: bool) -> None:
-        now, share = step.now, step.share
+        now, share, node = step.now, step.share, self._node
+        mates = share.counts[now.rank - node.rank :][: node.count]
         self.begin(
             now.group if now.world_size > 1 else None,
-            0.0 if share.lent else share.indices.numel() / share.batch,
+            share.count / share.batch,
             *step.norms,
+            of_node=sum(mates) / share.batch,
             late=step.late,
             again=again,
         )
@@ -249,6 +229,7 @@ class Gradients(Part):
         norms: Optional[Norms] = None,
         refresh: bool = False,
         *,
+        of_node: Optional[float] = None,
         late: bool = False,
         again: bool = False,
     ) -> None:
@@ -257,8 +238,9 @@ class Gradients(Part):
         Keeps what the forward pass changes, in case the step is repeated.
 
         ``sums``: the way to the other members, None if there are none. ``weight``: this member's
-        part of the batch. ``norms``: measures the squared norms of the step's gradients;
-        ``refresh``: with divisors of this moment. ``late``: sums begin in :meth:`finish` alone.
+        part of the batch; ``of_node``: that of all workers with shards of its model, if there are
+        others. ``norms``: measures the squared norms of the step's gradients; ``refresh``: with
+        divisors of this moment. ``late``: sums begin in :meth:`finish` alone.
         Raises RuntimeError if an optimiser has been given more parameters.
         """
         if sum(len(g["params"]) for o in self._optimizers for g in o.param_groups) != self._count:
@@ -288,7 +270,7 @@ class Gradients(Part):
             self._missing[bucket] += self._arrivals.awaited(place)
         self._next = 0
         self._moments.sums([b.flat.numel() * b.flat.element_size() for b in self._buckets.buckets])
-        self._weight = weight
+        self._weight, self._of_node = weight, weight if of_node is None else of_node
         self._too_early = False
         self._sums = sums
 
@@ -379,8 +361,8 @@ class Gradients(Part):
             self._moments.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         more = tuple(head[_HEAD:begin])
-        squares, marks = head[_SQUARES], head[_MARKS:_HEAD]
-        agreed = Vote(head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY], more, squares, *marks)
+        flags = head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY]
+        agreed = Vote(*flags, more, head[_SQUARES])
         self._arrivals.end(self._too_early)
         if agreed.too_early == 0.0:
             self._deliver(buckets, head[begin:], last[begin + count : end])
@@ -395,13 +377,12 @@ class Gradients(Part):
         numbers = [0.0] * _HEAD
         numbers[_MOVING], numbers[_LEAVING] = vote.moving, vote.leaving
         numbers[_TOO_EARLY] = float(self._too_early)
-        numbers[_MARKS], numbers[_MARKS_SQUARED] = vote.mark, vote.mark * vote.mark
-        numbers[_PLACES], numbers[_PLACES_SQUARED] = vote.place, vote.place * vote.place
         if vote.loss is not None:
             numbers[_LOSS], numbers[_WEIGHT] = vote.loss * self._weight, self._weight
-        if self._squares and self._weight > 0.0:
-            # A bucket holds the gradient times the member's part of the batch.
-            numbers[_SQUARES] = added(self._squares) / self._weight
+        if self._squares and self._of_node > 0.0:
+            # A bucket holds the gradient times the member's part of the batch; of a sharded model
+            # a part of that of the node.
+            numbers[_SQUARES] = added(self._squares) / self._of_node
         numbers += vote.more
         numbers += [0.0 if p.grad is None else 1.0 for p in self._parameters]
         for parameter in self._frozen:

@@ -79,7 +79,7 @@ class Halving(Part):
         now, share = step.now, step.share
         if now.world_size > 1 or not self._learning.is_due_alone(now.position.step, share):
             return
-        both = halves(step.batches[0], share.batch) if share.indices.numel() > 0 else None
+        both = halves(step.batches[0], share.batch)
         if both is not None:
             self._halves = Halves(step.gradients.parameters, share.batch)
             step.batches = both

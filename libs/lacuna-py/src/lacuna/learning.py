@@ -4,6 +4,9 @@ All numbers come from the last message of a step, so every member has the same o
 alike at the same step, without a further message. Rank 0 adds what the step before gave it alone:
 the squared norm of the averaged gradient and of the momentum, and the seconds of the step. Each
 member adds the seconds that it computed. What was decided belongs to the training state.
+
+Of a sharded model nodes are compared, since the gradient of one worker is nowhere as a whole. Each
+worker of the first node adds the squared norms of its parts.
 """
 
 from __future__ import annotations
@@ -17,11 +20,10 @@ import torch
 
 from .choice import Times, choose
 from .gradients import Gradients
-from .misuse import NOT_SHARDED
 from .noise import SETTLED, NoiseScale, Sample, Scale
 from .norms import Norms, decay, is_adaptive
 from .order import Share
-from .part import Now, Part, Step, Use
+from .part import Now, Part, Step
 from .policy import BY_NOISE, Adaptive, BatchPolicy, WholeGroup, follows, reference, rule
 
 #: The first steps, in this number, are measured; then one in EVERY.
@@ -98,32 +100,31 @@ class Learning(Part):
 
     # The part of a step.
 
-    def refuse(self, use: Use) -> Optional[str]:
-        return NOT_SHARDED if use.sharded and self.active else None
-
     def regroup(self, now: Now) -> None:
         self.new_group(now.world_size)
 
     def before(self, step: Step) -> None:
-        step.norms = self.norms(step.gradients, step.now.position.step)
+        now = step.now
+        # One node with a sharded model has nothing to compare its gradient with.
+        if now.shards == 1 or now.shards < now.world_size:
+            step.norms = self.norms(step.gradients, now.position.step)
 
     def vote(self, step: Step) -> None:
-        now = step.now
-        step.send(self, self.numbers(now.rank, now.world_size, step.took))
+        step.send(self, self.numbers(step.now, step.took))
 
     def agree(self, step: Step) -> None:
         share, sums = step.share, step.sums
         if sums is None:
             self.timed(share, step.took, step.period)
         else:
-            self.agreed(share, step.summed(self), sums.squares, step.gradients.measured)
+            counts = [sum(some) for some in step.now.by_model(share.counts)]
+            self.agreed(share, counts, step.summed(self), sums.squares, step.gradients.measured)
         if step.ends:
             step.worth = self.applies(share)
 
     def after(self, step: Step) -> None:
         if step.ends:
-            now = step.now
-            self.keep(now.rank, step.gradients, step.period, now.world_size)
+            self.keep(step.now, step.gradients, step.period)
 
     def news(self, now: Now) -> dict[str, Any]:
         if (moment := time.monotonic()) < self._next_news:
@@ -133,11 +134,6 @@ class Learning(Part):
         return known
 
     # Before a step.
-
-    @property
-    def active(self) -> bool:
-        """Whether messages have numbers of this class."""
-        return self.measures
 
     def batch(self, nodes: int) -> int:
         """Samples of the next step of the whole group."""
@@ -182,13 +178,13 @@ class Learning(Part):
 
     # In the message.
 
-    def numbers(self, rank: int, world_size: int, seconds: float) -> tuple[float, ...]:
+    def numbers(self, now: Now, seconds: float) -> tuple[float, ...]:
         """This member's numbers for the message."""
-        if not self.active:
+        if not self.measures:
             return ()
-        own = [0.0] * (_OWN + world_size)
-        own[_OWN + rank] = seconds
-        if rank == 0:
+        own = [0.0] * (_OWN + now.world_size)
+        own[_OWN + now.rank] = seconds
+        if now.rank < now.shards:
             told = self._told
             if told.whole is not None:
                 own[_VALID], own[_WHOLE] = 1.0, told.whole
@@ -198,9 +194,16 @@ class Learning(Part):
                 own[_TIMED], own[_PERIOD] = 1.0, told.period
         return tuple(own)
 
-    def agreed(self, share: Share, more: Sequence[float], squares: float, measured: bool) -> None:
-        """Takes the sums of a step that will be applied."""
-        if not self.active:
+    def agreed(
+        self,
+        share: Share,
+        counts: Sequence[int],
+        more: Sequence[float],
+        squares: float,
+        measured: bool,
+    ) -> None:
+        """Takes the sums of a step that will be applied. ``counts``: samples by whole model."""
+        if not self.measures:
             return
         seconds = list(more[_OWN:])
         if self._pending is not None and more[_VALID] > 0.0:
@@ -209,7 +212,6 @@ class Learning(Part):
             beta = decay(self._optimizers)
             sample = Sample(int(members), int(batch), local, more[_WHOLE], steady, beta)
             self._noise.add(sample)
-        counts = share.counts
         self._pending = None
         if measured and math.isfinite(squares) and squares > 0.0:
             members = sum(count > 0 for count in counts)
@@ -217,8 +219,8 @@ class Learning(Part):
                 self._pending = [float(members), float(share.batch), squares]
             self._measured += 1
         if all(math.isfinite(one) for one in seconds):
-            period = more[_PERIOD] if more[_TIMED] > 0.0 else None
-            self._times.add(counts, seconds, period)
+            period = more[_PERIOD] / more[_TIMED] if more[_TIMED] > 0.0 else None
+            self._times.add(share.counts, seconds, period)
 
     def alone(self, shares: Sequence[int], local: float, whole: float) -> None:
         """Takes the squared norms of the parts of a step of one member, and of its mean."""
@@ -228,7 +230,7 @@ class Learning(Part):
 
     def timed(self, share: Share, seconds: float, period: Optional[float]) -> None:
         """Takes the seconds of a step of one member."""
-        if self.active:
+        if self.measures:
             self._times.add([share.batch], [seconds], period)
 
     # After it.
@@ -254,14 +256,12 @@ class Learning(Part):
         samples = math.floor(self.progress * self._first) - math.floor(before * self._first)
         return factor, ticks, samples
 
-    def keep(
-        self, rank: int, gradients: Gradients, period: Optional[float], world_size: int
-    ) -> None:
+    def keep(self, now: Now, gradients: Gradients, period: Optional[float]) -> None:
         """Behind a step: rank 0 keeps what only it knows, all members choose the next batch."""
-        if not self.active:
+        if not self.measures:
             return
         whole = momentum = None
-        if rank == 0 and world_size > 1 and gradients.whole is not None:
+        if now.rank < now.shards < now.world_size and gradients.whole is not None:
             whole = gradients.whole
             beta = decay(self._optimizers)
             settled = beta > 0.0 and self._steady * (1.0 - beta) >= SETTLED
@@ -269,7 +269,7 @@ class Learning(Part):
                 momentum = self._norms.of_momentum(self._age)
         self._told = Told(whole, momentum, period)
         if self._group_step % LOOK == 0:
-            self.look(world_size)
+            self.look(now.world_size)
 
     def look(self, world_size: int) -> None:
         """Chooses the batch for these members. All do so at the same step, with the same state."""

@@ -42,21 +42,9 @@ TURNS_END = (
     "or with run.step() without a loss"
 )
 NO_TURNS = (
-    "run.step(loss, optimizer) needs data with a length, and a batch of samples or PerNode with "
-    "'linear', 'sqrt' or 'none', without noise, balance, and a sharded model. Otherwise step all "
-    "optimisers at once: run.step(loss_a + loss_b)"
-)
-NOT_SHARDED = (
-    "a sharded model has no noise scale and no shares by speed: use a batch of samples or "
-    "PerNode with 'linear', 'sqrt' or 'none', without noise and balance"
-)
-STREAM_OF_SHARDS = (
-    "a sharded model needs samples at all workers of a node in each step, and a stream "
-    "without a length may end at some of them: give its data set a __len__"
-)
-BALANCE_OF_A_STREAM = (
-    "shares by speed need data with a length, as every member reads all of a stream: "
-    "leave balance out, or give the data set a __len__"
+    "run.step(loss, optimizer) has no noise scale: use a batch of samples, or PerNode with "
+    "'linear', 'sqrt' or 'none', without noise. Otherwise step all optimisers at once: "
+    "run.step(loss_a + loss_b)"
 )
 WITHIN = (
     "run.steps() within the loop of another, which has not ended: one loop trains at a time. To "

@@ -72,20 +72,24 @@ class Share:
     indices: torch.Tensor
     #: Whether a stream ends with this step; without a meaning for data of known length.
     last: bool = False
-    #: Whether its one sample belongs to another member: it counts nothing here.
-    lent: bool = False
     #: Parts of the members, relative to each other; even ones if empty.
     weights: tuple[int, ...] = ()
 
     @property
     def count(self) -> int:
         """Samples of this member that count."""
-        return 0 if self.lent else len(self.places)
+        begin, end = self.cut(self.rank)
+        return end - begin
+
+    @property
+    def lent(self) -> bool:
+        """Whether its one sample belongs to another member: it counts nothing here."""
+        return self.count == 0
 
     @property
     def places(self) -> range:
         """Places of this member's samples; of a lent one, the first of the step."""
-        begin, end = (0, 1) if self.lent else self.cut(self.rank)
+        begin, end = given(self.batch, self.rank, self.world_size, self.weights)
         return range(self.offset + begin, self.offset + end)
 
     def cut(self, rank: int) -> tuple[int, int]:
@@ -104,8 +108,7 @@ class Share:
 
     @property
     def _part(self) -> tuple[object, ...]:
-        member = self.rank, self.world_size, self.weights, self.lent
-        return self.epoch, self.offset, self.batch, *member
+        return self.epoch, self.offset, self.batch, self.rank, self.world_size, self.weights
 
 
 def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> tuple[int, int]:
@@ -121,6 +124,15 @@ def cut(count: int, rank: int, world_size: int, weights: Sequence[int] = ()) -> 
     small, extra = divmod(count, world_size)
     begin = rank * small + min(rank, extra)
     return begin, begin + small + (1 if rank < extra else 0)
+
+
+def given(count: int, rank: int, world_size: int, weights: Sequence[int]) -> tuple[int, int]:
+    """Like :func:`cut`, but of an empty part the first sample, which counts nothing there.
+
+    So the program's lines run at all members alike, and the passes of a sharded model meet.
+    """
+    begin, end = cut(count, rank, world_size, weights)
+    return (begin, end) if begin < end else (0, 1)
 
 
 def uneven(count: int, world_size: int, step: int) -> tuple[int, ...]:
@@ -193,15 +205,13 @@ class Order:
         world_size: int,
         batch: int,
         left: Optional[float] = None,
-        lend: bool = False,
         weights: tuple[int, ...] = (),
         tries: bool = False,
     ) -> Share:
         """The share of a member in the step at a position.
 
         The batch is cut at the end of the epoch, and at the ``left`` samples that there are
-        still to do. With ``lend`` a member without samples gets the first one of the step. With
-        ``tries`` shares of some steps are :func:`uneven`.
+        still to do. With ``tries`` shares of some steps are :func:`uneven`.
         """
         count = batch if self._length is None else min(batch, self._length - at.offset)
         if left is not None:
@@ -209,8 +219,6 @@ class Order:
         if tries and at.step in TRIED and count > 0 and not weights:
             weights = uneven(count, world_size, at.step)
         share = Share(at.epoch, at.offset, count, rank, world_size, torch.empty(0), weights=weights)
-        if lend and count > 0 and not share.places:
-            share = replace(share, lent=True)
         places = share.places
         if self._length is None:
             indices = torch.arange(places.start, places.stop)
@@ -227,7 +235,6 @@ class Order:
         *,
         epochs: Optional[int] = None,
         total: Optional[float] = None,
-        lend: bool = False,
         weights: tuple[int, ...] = (),
         tries: bool = False,
     ) -> Iterator[Share]:
@@ -237,7 +244,7 @@ class Order:
             left = None if total is None else total - at.samples
             if left is not None and left <= 0.0:
                 return
-            share = self.share(at, rank, world_size, batch, left, lend, weights, tries)
+            share = self.share(at, rank, world_size, batch, left, weights, tries)
             at.advance(share.batch, ENDLESS if self._length is None else self._length)
             yield share
 

@@ -8,7 +8,7 @@ they are called; of one method, those of all parts are called in the order of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, TypeVar
 
 import torch
 
@@ -21,28 +21,18 @@ if TYPE_CHECKING:
     from .group import Group
     from .norms import Norms
 
-
-@dataclass(frozen=True)
-class Use:
-    """What a training is, as far as parts may not go with it."""
-
-    #: Whether the model is sharded over the workers of a node.
-    sharded: bool = False
-    #: Whether the data are a stream without a length.
-    stream: bool = False
-    #: Whether members compare numbers: for a noise scale, or for shares by speed.
-    measured: bool = False
+T = TypeVar("T")
 
 
 @dataclass
 class Now:
     """Where the training stands here."""
 
-    #: Workers of a node.
+    #: Workers of a node, and those over which the model is sharded.
     workers: int = 1
+    shards: int = 1
     position: Position = field(default_factory=Position)
     order: Optional[Order] = None
-    use: Use = field(default_factory=Use)
     group: "Optional[Group]" = None
     span: Span = field(default_factory=lambda: Span(0, 1, 0))
     rank: int = 0
@@ -64,14 +54,9 @@ class Now:
         """Their nodes."""
         return max(1, self.world_size // self.workers)
 
-    @property
-    def lends(self) -> bool:
-        """Whether a member without samples of a step gets one, with the weight zero.
-
-        So the program's lines after a step run at all members alike, and FSDP's passes meet. Only
-        reading finds the end of a stream, so its last members may have none.
-        """
-        return not self.use.stream
+    def by_model(self, numbers: Sequence[T]) -> list[Sequence[T]]:
+        """The numbers of members, together where they have the shards of one model."""
+        return [numbers[at : at + self.shards] for at in range(0, len(numbers), self.shards)]
 
 
 @dataclass
@@ -103,9 +88,6 @@ class Step:
     took: float = 0.0
     #: What ``run.step()`` returns, if a part has ended the call before the sums.
     answer: Optional[bool] = None
-    #: This member's mark and place, see :class:`~lacuna.gradients.Vote`.
-    mark: float = 0.0
-    place: float = 0.0
     numbers: list[float] = field(default_factory=list)
     _cuts: "dict[Part, slice]" = field(default_factory=dict)
     #: The sums over all members; None for one member.
@@ -119,8 +101,8 @@ class Step:
     def called(self, loss: Any, optimizer: Optional[torch.optim.Optimizer]) -> None:
         """The program calls ``run.step()``."""
         self.loss, self.optimizer = loss, optimizer
-        self.answer, self.mark, self.place, self.sums = None, 0.0, 0.0, None
-        self.numbers, self._cuts, self.worth = [], {}, (None, 0, None)
+        self.answer, self.sums, self.worth = None, None, (None, 0, None)
+        self.numbers, self._cuts = [], {}
 
     def send(self, part: "Part", numbers: Sequence[float]) -> None:
         """Puts a part's numbers into the message of which all members get the sums."""
@@ -137,11 +119,6 @@ class Part:
 
     #: Its place in the saved state; empty if it has none.
     name = ""
-
-    def refuse(self, use: Use) -> Optional[str]:
-        """Why it does not go with such a training, and the remedy. Asked at the start, and when a
-        loop shows its data."""
-        return None
 
     def regroup(self, now: Now) -> None:
         """Other members than before."""

@@ -13,7 +13,7 @@ from .halves import Halving
 from .learning import Learning
 from .metrics import Bests
 from .misuse import Closed
-from .part import Now, Part, Step, Use
+from .part import Now, Part, Step
 from .passes import Passes
 from .settings import Settings
 from .sharding import Node
@@ -24,20 +24,13 @@ from .turns import Turns
 
 
 class Pipeline:
-    """The parts of a training run.
-
-    Raises ValueError if one of them does not go with the training: its own sentence.
-    """
+    """The parts of a training run."""
 
     def __init__(self, parts: Parts, settings: Settings, node: Node) -> None:
-        self._node = node
         self.learning = Learning(
             settings.policy, parts.optimizers, noise=settings.noise, exact=settings.exact(parts)
         )
         self.shares = Shares(settings.balance)
-        words = self.learning.refuse(self.use()) or self.shares.refuse(self.use())
-        if words is not None:
-            raise ValueError(words)
         self.timing = Timing(self.learning.follows())
         others = [one for one in parts.extra.values() if isinstance(one, nn.Module)]
         self.gradients = Gradients(
@@ -45,14 +38,14 @@ class Pipeline:
         )
         self.closed = Closed(parts)
         self.bests = Bests()
-        self.turns = Turns(parts.optimizers)
+        self.turns = Turns(parts.optimizers, self.learning.measures)
         self.passes = Passes(settings.policy, parts.scaler, self.gradients, self.closed, node.count)
         wanted: tuple[Part, ...] = (
             self.timing,  # reads the clock nearest to the moment itself
             self.passes,  # adds up the losses, at which the next ones look
             self.turns,  # says whether the batch ends; passes over a turn that was applied before
             self.closed,  # finds wrong use before it is summed
-            Alike(parts, self.bests, node.count),  # before any counts the step
+            Alike(parts, self.bests),  # before any counts the step
             self.learning,  # says whether the gradients are measured, before they begin
             self.gradients,  # begins the sums
             Halving(self.learning),  # takes away what the backward pass has left
@@ -61,15 +54,6 @@ class Pipeline:
             self.bests,  # has a state alone
         )
         self._parts = [part for part in wanted if part is not self.shares or self.shares.on]
-
-    def use(self, stream: bool = False) -> Use:
-        """What this training is."""
-        measured = self.learning.active or self.shares.on
-        return Use(self._node.count > 1, stream, measured)
-
-    def refuse(self, use: Use) -> Optional[str]:
-        """The first part's words that does not go with such a training."""
-        return next((words for part in self._parts if (words := part.refuse(use))), None)
 
     def regroup(self, now: Now) -> None:
         """Other members than before."""

@@ -22,7 +22,7 @@ import torch
 from torch.utils.data import Subset, get_worker_info
 
 from .moments import Stopwatch
-from .order import ENDLESS, cut, mixed
+from .order import ENDLESS, given, mixed
 
 #: Asks for a signal at the death of the parent (prctl(2)).
 _PR_SET_PDEATHSIG = 1
@@ -39,6 +39,7 @@ class Task(NamedTuple):
     batch: int = 0
     rank: int = 0
     world_size: int = 1
+    weights: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
     #: Indices of these places in the data set.
     indices: tuple[int, ...] = ()
@@ -188,12 +189,12 @@ class StreamReader(Reader):
             return [0, None, failure, 0, False]
         end = self._ends.get(task.epoch, ENDLESS)
         count = max(0, min(task.batch, end - task.offset))
-        begin, stop = cut(count, task.rank, task.world_size)
+        last = end <= task.offset + task.batch
+        if count == 0:
+            return [0, None, None, count, last]
+        begin, stop = given(count, task.rank, task.world_size, task.weights)
         numbers = tuple(range(task.offset + begin, task.offset + stop))
         samples = [self._held[task.epoch, number] for number in numbers]
-        last = end <= task.offset + task.batch
-        if not samples:
-            return [0, None, None, count, last]
         batch, failure = self._together(samples, task._replace(indices=numbers))
         return [len(samples), batch, failure, count, last]
 

@@ -143,8 +143,6 @@ class Remote:
     def take(self, share: Share, ahead: Ahead) -> tuple[Share, Any]:
         """The batch of a share, as :meth:`lacuna.feed.Feed.take` gives it."""
         self._feed.check(share)
-        if len(share.places) == 0:
-            return share, None
         with self._changed:
             if not self._queue or not self._queue[0].share.is_same(share):
                 self._plan(ahead)
@@ -184,7 +182,7 @@ class Remote:
         """Another plan: what is the same share in both stays."""
         old = {_key(job.share): job for job in self._queue}
         self._queue.clear()
-        self._ahead = (share for share in ahead() if len(share.places) > 0)
+        self._ahead = ahead()
         self._fill(old)
 
     def _fill(self, old: Optional[dict[object, _Job]] = None) -> None:

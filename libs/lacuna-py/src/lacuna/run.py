@@ -106,10 +106,11 @@ def elastic(
     if isinstance(model, nn.parallel.DistributedDataParallel):
         raise ValueError("lacuna sums the gradients itself: pass model.module, and train that")
     optimizers = _listed(optimizer)
-    node = node_of(model, optimizers, backend)
+    extra = dict(state or {})
+    others = [one for one in extra.values() if isinstance(one, nn.Module)]
+    node = node_of([model, *others], optimizers, backend)
     backend = backend or backend_of(model.parameters() if node.mesh is None else ())
     check_backend(backend, wire)
-    extra = dict(state or {})
     settings = Settings(
         *(checked(batch), seed, reseed, timeout, backend, wire),
         loaders or os.environ.get("LACUNA_LOADERS"),
@@ -123,7 +124,7 @@ def elastic(
     line = Pipeline(parts, settings, node)
     folder = checkpoint_dir or os.environ.get("LACUNA_CHECKPOINT_DIR")
     saver = Saver(folder, keep, checkpoint_every, checkpoint_seconds, node)
-    now = Now(use=line.use())
+    now = Now(shards=node.count)
     groups = Groups(now, line, parts, saver, settings, node)
     return Elastic(now, line, groups, parts, settings)
 
@@ -227,19 +228,14 @@ class Elastic(View):
         the first one has done.
         """
         self._may_begin(epochs)
-        settings, line = self._settings, self._line
+        settings = self._settings
         join = serving.wanted()
         if join is not None:
             serving.serve(data, collate, settings.step_seed, join)
         feed, shuffled = source(data, collate, settings.policy, shuffle, settings.step_seed)
-        use = line.use(stream=feed.length is None)
-        words = line.refuse(use)
-        if words is not None:
-            feed.close()
-            raise ValueError(words)
         self._groups.data = mark(data)
         order = Order(feed.length, settings.seed, shuffled)
-        return self._batches(self._loaders.beside(feed, use), order, epochs)
+        return self._batches(self._loaders.beside(feed), order, epochs)
 
     def shares(
         self, length: int, *, epochs: Optional[int] = None, shuffle: bool = True
@@ -259,7 +255,7 @@ class Elastic(View):
 
     def _batches(self, feed: Source, order: Order, epochs: Optional[int]) -> Iterator[Any]:
         now, line, groups = self._now, self._line, self._groups
-        now.order, now.use = order, line.use(stream=order.is_stream)
+        now.order = order
         self._in_loop = True
         line.timing.moments.reads(feed.loading)
         # A share, and what was read for it: that is kept if the group was let go meanwhile.
@@ -303,9 +299,6 @@ class Elastic(View):
     def _program(self, step: Step) -> Iterator[Any]:
         """The program's lines, for a batch or for its halves."""
         now, share = self._now, step.share
-        if share.indices.numel() == 0:
-            self.step()
-            return
         for i, batch in enumerate(step.batches):
             if i > 0:
                 if now.share is not None or step.answer is None:
@@ -460,8 +453,6 @@ class Elastic(View):
         vote = Vote(
             *(float(step.ends and groups.membership.moving()), float(leaving), step.loss),
             more=tuple(step.numbers),
-            mark=step.mark,
-            place=step.place,
         )
         if now.world_size > 1:
             agreed, failure = line.gradients.finish(vote, groups.watch())

@@ -285,14 +285,16 @@ class Node:
 
 
 def node_of(
-    model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], backend: Optional[str]
+    models: Sequence[nn.Module],
+    optimizers: Sequence[torch.optim.Optimizer],
+    backend: Optional[str],
 ) -> Node:
-    """The workers with which this one shares a model.
+    """The workers with which this one shares the models that are trained.
 
     Takes FSDP's average over them into its own hands. Raises ValueError for a model that is only
     partly sharded, or otherwise than over :func:`node_mesh`.
     """
-    named = {id(p): name for name, p in model.named_parameters()}
+    named = {id(p): name for model in models for name, p in model.named_parameters()}
     held = [p for one in optimizers for group in one.param_groups for p in group["params"]]
     whole = [named.get(id(p), "one of the optimisers") for p in held if not is_sharded(p)]
     if len(whole) == len(held):
@@ -320,7 +322,7 @@ def node_of(
     from torch.distributed.fsdp import FSDPModule
 
     node = Node(_mesh)
-    for module in model.modules():
+    for module in (module for model in models for module in model.modules()):
         if isinstance(module, FSDPModule):
             module.set_custom_reduce_scatter(node._sum)  # type: ignore[arg-type]
             module.set_force_sum_reduction_for_comms(True)

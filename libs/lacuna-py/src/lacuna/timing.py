@@ -26,8 +26,6 @@ class Timing(Part):
     def before(self, step: Step) -> None:
         self.moments.reads(step.source.loading)
         self.moments.got(step.source.reading)
-        if step.share.indices.numel() == 0:
-            self.moments.dropped()
 
     def agree(self, step: Step) -> None:
         if step.sums is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Callable, Mapping, Optional, Union
 
 import torch
@@ -69,7 +68,7 @@ class Together:
         collate: Optional[Callable[[list[Any]], Any]],
     ) -> dict[str, float]:
         """Means over all samples of the data."""
-        if self._now.use.sharded:
+        if self._now.shards > 1:
             raise RuntimeError(
                 "run.evaluate() needs the whole model at each member, and this one is sharded: let "
                 "all workers of a node judge the same number of batches in a loop of your own, and "
@@ -101,18 +100,10 @@ class Together:
 
     def _place(self) -> Place:
         """Where the members meet that have applied the last step."""
-        now, share = self._now, self._now.last_share
-        if share is None or now.order is None or now.share is not None:
+        now = self._now
+        if now.last_share is None or now.order is None or now.share is not None:
             raise RuntimeError("calls of all members belong behind run.step(), in run.steps()")
         if not now.applied:
             # The others are at another step, or will do this one again.
             return Alone().place()
-        place = self._groups.membership.place()
-        lends = now.lends
-
-        def absent(store: Any, rank: int) -> bool:
-            # A member without a share of the step has not come to the program's code.
-            begin, end = share.cut(rank)
-            return (begin == end and not lends) or place.absent(store, rank)
-
-        return replace(place, absent=absent)
+        return self._groups.membership.place()

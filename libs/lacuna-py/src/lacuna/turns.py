@@ -15,13 +15,15 @@ class Turns(Part):
 
     A turn is applied at all members or at none, as a step is, and its number belongs to the
     position. If a group breaks between two turns, the batch comes again. Those of its turns that
-    were applied are passed over then, so each counts once.
+    were applied are passed over then, so each counts once. ``measured``: whether the program wants
+    a noise scale, which is that of one optimiser's step.
     """
 
     name = "turns"
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], measured: bool) -> None:
         self._optimizers = optimizers
+        self._measured = measured
         #: Whether the program has turns; part of the state. Their gradients are summed once a turn
         #: has all of them, since each turn has others.
         self._used = False
@@ -40,8 +42,7 @@ class Turns(Part):
         step.turn = self._place(step.optimizer)
         step.ends, step.stepped = self._ends(step.turn), self._stepped(step.turn)
         if not step.ends:
-            use = step.now.use
-            if use.stream or use.measured or use.sharded:
+            if self._measured:
                 raise ValueError(misuse.NO_TURNS)
             self._used = step.late = True
         if self.begun > 0 and step.turn is None and step.loss is not None:
