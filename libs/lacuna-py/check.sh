@@ -41,7 +41,7 @@ for python in $pythons; do
         skip "the PyTorch of $python has no gloo"
 done
 PYTHONDONTWRITEBYTECODE=1
-PYTHONPATH="$here/src${PYTHONPATH:+:$PYTHONPATH}"
+PYTHONPATH="$here/src:$here/tables/src${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONDONTWRITEBYTECODE PYTHONPATH
 cd "$here" || exit 1
 cache=$(mktemp -d) || exit 1

@@ -65,9 +65,10 @@ def run_first() -> bool:
 
 
 def searched() -> str:
-    """The PYTHONPATH of a member: the measurements and the package."""
+    """The PYTHONPATH of a member: the measurements and the packages."""
     package = Path(lacuna.__file__).resolve().parent.parent
-    paths = (str(HERE), str(package), os.environ.get("PYTHONPATH"))
+    tables = HERE / "tables" / "src"
+    paths = (str(HERE), str(package), str(tables), os.environ.get("PYTHONPATH"))
     return os.pathsep.join(filter(None, paths))
 
 

@@ -27,10 +27,9 @@ from torch import nn
 from lacuna import profile_layers
 from lacuna.loopback import Loopback
 from lacuna.run import elastic
-from lacuna.table_map import Directory
-from lacuna.table_member import Holder
-from lacuna.table_rows import Table
-from lacuna.tables import Tables
+from lacuna_tables import Table, Tables
+from lacuna_tables.map import Directory
+from lacuna_tables.member import Holder
 
 from . import common
 
@@ -260,7 +259,7 @@ def _measured(
     env = common.environment()
     place = str(folder / "tables")
     pace = KINDS[tables["kind"]][0]["tables"] / len(TABLES)
-    argv = [sys.executable, "-m", "lacuna.table_member", place, "--host", "127.0.0.1"]
+    argv = [sys.executable, "-m", "lacuna_tables", place, "--host", "127.0.0.1"]
     argv += ["--pace", str(pace), "--every", "1000000"]
     holders = [
         subprocess.Popen(argv, env={**os.environ, **env}, stderr=subprocess.DEVNULL)

@@ -16,10 +16,11 @@ from torch.nn import functional
 
 import common
 import lacuna  # lacuna
+import lacuna_tables  # lacuna
 
 EPILOG = """examples:
   python3 recommender.py                                  alone, with one table member
-  python3 -m lacuna.table_member /shared/tables           on each CPU node, then on fast nodes:
+  python3 -m lacuna_tables /shared/tables                 on each CPU node, then on fast nodes:
   python3 recommender.py --tables /shared/tables --members 2
 """
 
@@ -47,7 +48,7 @@ def dense(width, hidden):
 def one_member():
     """A table member in a folder of its own, for a run alone."""
     with tempfile.TemporaryDirectory(prefix="recommender-") as folder:
-        argv = [sys.executable, "-m", "lacuna.table_member", folder, "--host", "127.0.0.1"]
+        argv = [sys.executable, "-m", "lacuna_tables", folder, "--host", "127.0.0.1"]
         member = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
         try:
             yield folder
@@ -61,11 +62,11 @@ def train(options, folder):
     torch.manual_seed(options.seed)
     model = dense(options.width, options.hidden)
     optimizer = torch.optim.Adam(model.parameters(), lr=options.rate)
-    tables = lacuna.Tables(  # lacuna
+    tables = lacuna_tables.Tables(  # lacuna
         folder,
         [
-            lacuna.Table("users", options.users, options.width, rate=0.1),
-            lacuna.Table("items", options.items, options.width, rate=0.1),
+            lacuna_tables.Table("users", options.users, options.width, rate=0.1),
+            lacuna_tables.Table("items", options.items, options.width, rate=0.1),
         ],
         members=options.members,
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-#: The PYTHONPATH of programs: the package, and the measurements beside it.
-SOURCE = os.pathsep.join((str(HERE.parent / "src"), str(HERE.parent)))
+#: The PYTHONPATH of programs: both packages, and the measurements.
+SOURCE = os.pathsep.join(str(HERE.parent / folder) for folder in ("src", "tables/src", "."))
 sys.path[:0] = SOURCE.split(os.pathsep)
 
 import warm  # noqa: E402

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -10,8 +11,13 @@ import torch
 
 import lacuna
 
+# The services start this program with the path of the first package alone.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tables" / "src"))
+
+from lacuna_tables import Table, Tables  # noqa: E402
+
 SAMPLES, BATCH = 1024, 32
-TABLES = [lacuna.Table("users", 200, 4), lacuna.Table("items", 90, 8, rate=0.5)]
+TABLES = [Table("users", 200, 4), Table("items", 90, 8, rate=0.5)]
 
 
 def ids(index):
@@ -57,7 +63,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0.0)
     options = parser.parse_args()
     where = options.tables or str(options.into / "tables")
-    with lacuna.Tables(where, TABLES, members=2, ahead=False, host="127.0.0.1") as tables:
+    with Tables(where, TABLES, members=2, ahead=False, host="127.0.0.1") as tables:
         into = options.into / "rows.json"
         trained(tables, options.steps, pause=options.pause, into=into)
     os._exit(0)

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 import lacuna
+import lacuna_tables
 from conftest import HERE
 
 ROOT = HERE.parent
@@ -43,6 +44,8 @@ def test_what_the_page_calls_is_there(page):
         assert (ROOT / "benches" / f"{name}.py").exists(), name
     for name in set(re.findall(r"(?<!-m )\blacuna\.([A-Z][a-z_A-Z]+)\(", code)):
         assert hasattr(lacuna, name), f"lacuna.{name}"
+    for name in set(re.findall(r"\blacuna_tables\.([A-Z][a-z]+)\(", code)):
+        assert hasattr(lacuna_tables, name), f"lacuna_tables.{name}"
 
 
 def anchors(text):

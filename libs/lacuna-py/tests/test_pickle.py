@@ -43,9 +43,10 @@ def faults(path):
 
 
 def test_nothing_that_is_shipped_unpickles():
-    folders = [Path(lacuna.__file__).parent, Path(__file__).parents[1] / "examples"]
+    here = Path(__file__).parents[1]
+    folders = [Path(lacuna.__file__).parent, here / "tables", here / "examples"]
     modules = [module for folder in folders for module in sorted(folder.rglob("*.py"))]
-    assert {"serving.py", "table_saving.py", "checkpoint.py"} <= {module.name for module in modules}
+    assert {"serving.py", "saving.py", "checkpoint.py", "rows.py"} <= {module.name for module in modules}
     assert [fault for module in modules for fault in faults(module)] == []
 
 

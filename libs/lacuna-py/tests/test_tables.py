@@ -14,14 +14,15 @@ import torch
 
 from benches import two_stage
 from conftest import SOURCE, start
-from lacuna import Table, Tables, elastic, frames, stages, table_messages
+from lacuna import elastic, frames, stages
 from lacuna.loopback import Loopback
 from lacuna.messages import Membership
 from lacuna.profile_layers import Call, _bytes, seconds
-from lacuna.table_map import Directory, Map
-from lacuna.table_member import Holder, Refused, Server, _ask_for_share, connected
-from lacuna.table_rows import PARTS, Rows
-from lacuna.table_saving import restore, save
+from lacuna_tables import Table, Tables, messages
+from lacuna_tables.map import Directory, Map
+from lacuna_tables.member import Holder, Refused, Server, _ask_for_share, connected
+from lacuna_tables.rows import PARTS, Rows
+from lacuna_tables.saving import restore, save
 from tabled import BATCH, TABLES, ids, trained
 
 
@@ -44,7 +45,7 @@ class Member:
 
 def program(folder, name, *arguments):
     """A table member in a process of its own."""
-    argv = [sys.executable, "-m", "lacuna.table_member", str(folder), "--name", name]
+    argv = [sys.executable, "-m", "lacuna_tables", str(folder), "--name", name]
     argv += ["--host", "127.0.0.1", *arguments]
     return subprocess.Popen(argv, env={"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"})
 
@@ -78,15 +79,15 @@ def reference(steps):
 def test_a_message_comes_as_it_was_sent_and_nothing_else_is_taken():
     one, other = socket.socketpair()
     tensors = {"ids": torch.arange(5), "rows": torch.randn(5, 3), "none": torch.empty(0, 4)}
-    table_messages.send(one, {"say": "look_up"}, tensors)
-    header, found = table_messages.receive(other)
+    messages.send(one, {"say": "look_up"}, tensors)
+    header, found = messages.receive(other)
     assert header["say"] == "look_up" and found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
     short = '{"tensors": [["float32", [9]]], "state": {"dict": [["a", {"tensor": 0}]]}}'
     for text in ("[]", short):
         frames.send(one, {"tensors": text})
         with pytest.raises(ValueError):
-            table_messages.receive(other)
+            messages.receive(other)
     none = b"\0" * 8
     for wrong in (b"\xff" * 12, b"\0\0\0\3" + none + b"abc", b"\0\0\0\2" + none + b"[]"):
         with pytest.raises(ValueError):
@@ -211,7 +212,7 @@ def test_a_killed_member_comes_back_from_its_checkpoint_and_the_loss_is_stated(t
 
 def test_dense_members_die_and_each_update_counts_once(tmp_path, cluster):
     folder = tmp_path / "tables"
-    argv = [sys.executable, "-m", "lacuna.table_member", str(folder), "--host", "127.0.0.1"]
+    argv = [sys.executable, "-m", "lacuna_tables", str(folder), "--host", "127.0.0.1"]
     with Loopback(argv, tmp_path, env={"PYTHONPATH": SOURCE}) as holders:
         holders.start("a")
         holders.start("b")
@@ -264,10 +265,10 @@ def test_nodes_of_tables_are_named_by_patterns(monkeypatch, tmp_path):
     monkeypatch.setenv("LACUNA_TABLE_NODES", "c*")
     monkeypatch.setenv("LACUNA_NODE", "c1")
     model = torch.nn.Linear(1, 1)
-    with pytest.raises(RuntimeError, match="lacuna.Tables before"):
+    with pytest.raises(RuntimeError, match="lacuna_tables.Tables before"):
         elastic(model, torch.optim.SGD(model.parameters(), lr=0.1))
     Directory(str(tmp_path)).end()
-    monkeypatch.setattr("lacuna.tables.leave_now", sys.exit)
+    monkeypatch.setattr("lacuna_tables.tables.leave_now", sys.exit)
     with pytest.raises(SystemExit) as ended:
         Tables(str(tmp_path), TABLES)
     assert ended.value.code == 0
@@ -282,7 +283,7 @@ def test_a_wrong_token_is_refused_and_wrong_rows_are_named(tmp_path):
             tables._look_up({"users": torch.tensor([200])}, 0)
     with pytest.raises(ValueError, match="other tables"):
         Tables(str(tmp_path), [Table("users", 300, 4)])
-    with pytest.raises(TimeoutError, match="table_member"):
+    with pytest.raises(TimeoutError, match="-m lacuna_tables"):
         Tables(str(tmp_path / "empty"), TABLES, patience=0.1)
 
 

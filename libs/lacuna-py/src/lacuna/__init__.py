@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from .run import Elastic, elastic
     from .sharding import node_mesh
     from .state import Value
-    from .table_rows import Table
-    from .tables import Tables
     from .worker import device
 
 __all__ = [
@@ -31,8 +29,6 @@ __all__ = [
     "BatchPolicy",
     "Elastic",
     "PerNode",
-    "Table",
-    "Tables",
     "Value",
     "WholeGroup",
     "device",
@@ -49,8 +45,6 @@ _HOMES = {
     "WholeGroup": "policy",
     "device": "worker",
     "node_mesh": "sharding",
-    "Table": "table_rows",
-    "Tables": "tables",
     "Value": "state",
 }
 

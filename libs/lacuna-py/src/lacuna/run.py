@@ -98,7 +98,7 @@ def elastic(
     tables.
     """
     if is_table_node(os.environ):
-        raise RuntimeError(f"{SETTING} names this node: make lacuna.Tables before lacuna.elastic")
+        raise RuntimeError(f"{SETTING} names this node: make lacuna_tables.Tables before it")
     if _done and os.environ.get("LACUNA_SOCKET"):
         raise RuntimeError(misuse.SECOND)
     if timeout <= 0.0:

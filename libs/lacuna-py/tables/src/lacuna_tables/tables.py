@@ -1,6 +1,6 @@
 """Embedding tables at members of their own, for a dense part that trains by :func:`lacuna.elastic`.
 
-    tables = lacuna.Tables("/shared/tables", [Table("items", 1_000_000, 32)], members=2)
+    tables = lacuna_tables.Tables("/shared/tables", [Table("items", 1_000_000, 32)], members=2)
     with tables, lacuna.elastic(dense, optimizer, batch=256) as run:
         for index, rows in tables.steps(run, len(clicks), ids):
             optimizer.zero_grad()
@@ -34,14 +34,15 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence, Type, TypeVa
 
 import torch
 
-from .frames import Refused
-from .link import leave_now
-from .run import Elastic
-from .stages import holds_tables, is_table_node
-from .table_map import Directory, Map
-from .table_member import Moved, answered, connected, hold
-from .table_messages import Header, send
-from .table_rows import PARTS, Table, Tensors
+from lacuna.frames import Refused
+from lacuna.link import leave_now
+from lacuna.run import Elastic
+from lacuna.stages import holds_tables, is_table_node
+
+from .map import Directory, Map
+from .member import Moved, answered, connected, hold
+from .messages import Header, send
+from .rows import PARTS, Table, Tensors
 
 log = logging.getLogger("lacuna")
 
@@ -63,7 +64,7 @@ class Tables:
 
     ``members``: table members that must be there before the first map is made. ``patience``:
     seconds to wait for rows that move or come back, and for the first members. ``every`` and
-    ``host``: at a node that holds rows, see ``python3 -m lacuna.table_member --help``.
+    ``host``: at a node that holds rows, see ``python3 -m lacuna_tables --help``.
 
     Raises ValueError if the folder has other tables, TimeoutError if too few members come.
     """
@@ -330,7 +331,7 @@ class Tables:
                 if time.monotonic() > end:
                     raise TimeoutError(
                         f"rows did not come back within {self._patience:.0f} s: {error}; start "
-                        f"table members: python3 -m lacuna.table_member {self._directory.folder}"
+                        f"table members: python3 -m lacuna_tables {self._directory.folder}"
                     ) from error
                 time.sleep(0.01)
 

@@ -8,9 +8,10 @@ import os
 from pathlib import Path
 from typing import Any, Iterator, Optional
 
-from .frames import head, pieces, receive
-from .table_messages import message, named
-from .table_rows import Rows, Tensors
+from lacuna.frames import head, pieces, receive
+
+from .messages import message, named
+from .rows import Rows, Tensors
 
 log = logging.getLogger("lacuna")
 

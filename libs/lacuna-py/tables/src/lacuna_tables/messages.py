@@ -7,8 +7,9 @@ from typing import Any, Mapping
 
 import torch
 
-from . import frames
-from .table_rows import Tensors
+from lacuna import frames
+
+from .rows import Tensors
 
 Header = dict[str, Any]
 

@@ -1,7 +1,8 @@
-"""A member that holds rows of embedding tables: ``python3 -m lacuna.table_member FOLDER``.
+"""A member that holds rows of embedding tables: ``python3 -m lacuna_tables FOLDER``.
 
-Members of the dense part ask it (:mod:`lacuna.tables`), over one connection each, which begins with
-the proof that they know the token that this incarnation wrote into FOLDER (:mod:`lacuna.frames`)::
+Members of the dense part ask it (:mod:`lacuna_tables.tables`), over one connection each. It begins
+with the proof that they know the token that this incarnation wrote into FOLDER
+(:mod:`lacuna.frames`)::
 
     {"say":"look_up","applied":41}                 ids of each table; the rows come back
     {"say":"stage","step":42,"run":7,"size":2,"rank":0,"shares":2}   and gradients
@@ -20,19 +21,19 @@ import logging
 import os
 import secrets
 import socket
-import sys
 import threading
 import time
 from typing import Optional, Sequence
 
-from .frames import HELLO_LIMIT, Refused, admit, introduce, stay
-from .link import Link
-from .messages import EXIT_LEFT, endpoint
-from .table_map import Directory, Map
-from .table_messages import Header, receive, send
-from .table_rows import PARTS, Rows, Table, Tensors
-from .table_saving import restore, save
-from .worker import Worker
+from lacuna.frames import HELLO_LIMIT, Refused, admit, introduce, stay
+from lacuna.link import Link
+from lacuna.messages import EXIT_LEFT, endpoint
+from lacuna.worker import Worker
+
+from .map import Directory, Map
+from .messages import Header, receive, send
+from .rows import PARTS, Rows, Table, Tensors
+from .saving import restore, save
 
 log = logging.getLogger("lacuna")
 
@@ -314,15 +315,15 @@ class Server:
 
 
 EPILOG = """examples:
-  python3 -m lacuna.table_member /shared/tables             under regroup or alone; ends by SIGTERM
-  python3 -m lacuna.table_member /shared/tables --every 50  a checkpoint each 50 steps
+  python3 -m lacuna_tables /shared/tables              under regroup or alone; ends by SIGTERM
+  python3 -m lacuna_tables /shared/tables --every 50  a checkpoint each 50 steps
 """
 
 
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Holds rows until it is asked to leave: 75; 64 for wrong arguments."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m lacuna.table_member",
+        prog="python3 -m lacuna_tables",
         description="Holds rows of embedding tables for members that train.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -395,7 +396,3 @@ def _ask_for_share(directory: Directory, name: str) -> None:
                     asked(connection, {"say": "give", "to": name}, {})
         except (OSError, Refused) as error:
             log.info("%s gives no parts: %s", other, error)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

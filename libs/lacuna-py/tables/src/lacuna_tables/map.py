@@ -2,7 +2,7 @@
 
     map-00000007.json     for each table its member by part; the greatest number holds
     member-c1.json        address and token of a table member
-    items-000000000040-c1.rows    a checkpoint of parts, see :mod:`lacuna.table_saving`
+    items-000000000040-c1.rows    a checkpoint of parts, see :mod:`lacuna_tables.saving`
     ended                 the training is over
 
 A map is written whole and linked to its number. The link fails if that number exists, so of two
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Mapping, Optional, Sequence
 
-from .table_rows import PARTS, Table
+from .rows import PARTS, Table
 
 log = logging.getLogger("lacuna")
 
@@ -185,7 +185,7 @@ class Directory:
             elif time.monotonic() > end:
                 raise TimeoutError(
                     f"{len(names)} of {count} table members are in {self.folder}: start more with "
-                    f"python3 -m lacuna.table_member {self.folder}"
+                    f"python3 -m lacuna_tables {self.folder}"
                 )
             else:
                 time.sleep(0.05)

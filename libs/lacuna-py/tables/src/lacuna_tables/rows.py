@@ -6,7 +6,7 @@ numbers lie at different members. A part is what a member holds, moves and saves
 Updates come in two moves, so that each counts once. :meth:`Rows.stage` keeps the gradients of a
 share of a step. :meth:`Rows.apply` adds up all shares in the order of their ranks, once it is known
 that the step was done; a second call does nothing. So a step that is done again replaces its
-gradients. :mod:`lacuna.table_update` has the updates.
+gradients. :mod:`lacuna_tables.update` has the updates.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any, Iterable, Mapping, Sequence
 
 import torch
 
-from .order import mixed
-from .table_update import RULES
+from lacuna.order import mixed
+
+from .update import RULES
 
 #: Parts of each table.
 PARTS = 32
@@ -29,7 +30,7 @@ Tensors = dict[str, torch.Tensor]
 class Table:
     """A table: rows, width of a row, learning rate, the seed of its first values, the optimiser.
 
-    ``optimizer``: ``adagrad``, ``sgd`` or ``adam``, see :mod:`lacuna.table_update`.
+    ``optimizer``: ``adagrad``, ``sgd`` or ``adam``, see :mod:`lacuna_tables.update`.
     """
 
     name: str
