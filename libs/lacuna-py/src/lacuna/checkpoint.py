@@ -98,11 +98,16 @@ class _Sink(io.RawIOBase):
 class Checkpoints:
     """The checkpoints of one trainer, in one folder; ``keep`` newest ones stay.
 
-    ``node``: the workers that write and read the parts of one together.
+    Without a folder there are none. ``node``: the workers that write and read the parts of one
+    together.
     """
 
-    def __init__(self, folder: str, keep: int = 3, node: Optional[Node] = None) -> None:
-        self._folder = Path(folder)
+    def __init__(
+        self, folder: Optional[str], keep: int = 3, node: Optional[Node] = None
+    ) -> None:
+        self._folder = Path(folder or ".")
+        #: Whether there is a folder.
+        self.on = bool(folder)
         self._keep = max(1, keep)
         self._node = node or Node()
         self._writer: Optional[threading.Thread] = None
@@ -242,7 +247,7 @@ class Checkpoints:
     def _found(self) -> dict[_Key, dict[int, File]]:
         """Files with a manifest, by checkpoint and worker."""
         try:
-            names = [p for p in self._folder.iterdir() if p.suffix == ".json"]
+            names = [p for p in self._folder.iterdir() if p.suffix == ".json"] if self.on else []
         except OSError:
             return {}
         found: dict[_Key, dict[int, File]] = {}

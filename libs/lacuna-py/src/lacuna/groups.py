@@ -275,7 +275,7 @@ class Groups:
         """No member has state: the one with the newest checkpoint reads it."""
         if loader(cards) != rank:
             return
-        state = self.saver.load()
+        state, _ = self.saver.load()
         if state is not None:
             self._put(state)
         elif float(os.environ.get("LACUNA_SAMPLES_DONE") or 0) > 0:

@@ -20,7 +20,6 @@ from .gradients import Vote
 from .group import backend_of, check_backend
 from .groups import Groups
 from .loaders import Loaders
-from .metrics import How, Mode
 from .order import Order, Position, Share
 from .part import Now, Step
 from .pipeline import Pipeline
@@ -135,7 +134,7 @@ def _listed(parts: Union[None, T, Sequence[T]]) -> list[T]:
     return list(parts) if isinstance(parts, (list, tuple)) else [cast(T, parts)]
 
 
-class Elastic(View):
+class Elastic(View, Together):
     """A training run whose members may change between any two steps. Made by :func:`elastic`.
 
     A member applies a step when its sums have arrived there; then the member's state is one step
@@ -146,7 +145,8 @@ class Elastic(View):
     Workers that have the shards of one model do all of this alike (:class:`~lacuna.sharding.Node`).
 
     What a step does is a list of parts (:mod:`lacuna.pipeline`). Where members meet is
-    :class:`~lacuna.groups.Groups`.
+    :class:`~lacuna.groups.Groups`. What they do together behind a step is
+    :class:`~lacuna.together.Together`.
     """
 
     def __init__(
@@ -158,7 +158,6 @@ class Elastic(View):
         self._settings = settings
         self._model = parts.model
         self._update = Update(parts, settings.policy, settings.clip_norm, settings.before_step)
-        self._together = Together(now, groups, line.bests, parts.model, settings)
         self._loaders = Loaders(settings, groups.membership, groups.link)
         self._stuck = Stuck(lambda: line.closed.on and not groups.is_busy)
         #: The present batch, and when it came.
@@ -357,65 +356,6 @@ class Elastic(View):
         """
         with self._groups.busy(limit):
             yield
-
-    def barrier(self) -> None:
-        """Waits until all members have come here, after the same step.
-
-        Members that leave or die meanwhile are not waited for. Raises RuntimeError before the first
-        batch.
-        """
-        self._together.gather(None)
-
-    def reduce(
-        self,
-        values: Mapping[str, Union[float, torch.Tensor]],
-        how: How = "mean",
-        weight: Optional[float] = None,
-    ) -> dict[str, float]:
-        """Numbers of all members in one, the same at every member: mean, sum, min or max.
-
-        All members call it after the same step, with the same names. Means are weighted by
-        ``weight`` (default: the samples of the member's last batch). A member that leaves or dies
-        before it has called is left out. After a step that was not applied, it gives this
-        member's own values. It costs some milliseconds: the members meet in the store.
-
-        Raises ValueError if members gave different names, and RuntimeError before the first batch.
-        """
-        return self._together.reduce(values, how, weight)
-
-    def best(
-        self, name: str, found: Union[float, torch.Tensor, Mapping[str, Any]], mode: Mode = "max"
-    ) -> bool:
-        """Whether a number is the best one so far, the same at all members.
-
-        ``if run.best("right", found) and run.rank == 0: torch.save(...)``. ``found``: what
-        :meth:`evaluate` or :meth:`reduce` gave, of which this is the entry ``name``, or a number.
-        ``mode``: ``max``, or ``min`` as for a loss. All members call it after the same step. The
-        best belongs to the training's state: it is saved, and members that join get it.
-
-        Raises ValueError at each member if they gave different numbers, and for what is no number.
-        """
-        return self._together.best(name, found, mode)
-
-    def evaluate(
-        self,
-        data: Any,
-        judge: Callable[[Any], Mapping[str, Union[float, torch.Tensor]]],
-        *,
-        collate: Optional[Callable[[list[Any]], Any]] = None,
-    ) -> dict[str, float]:
-        """Means over all samples of ``data``, of which each member judges a part.
-
-        All members call it after the same step. ``judge`` gives the means of one batch by name,
-        without gradients and with the model in its mode of evaluation. ``data`` is as for
-        :meth:`steps`, with a length; a batch has the ``batch_size`` of a DataLoader, else that of
-        the training. Each sample is judged once: the part of a member that leaves or dies is done
-        by another one. Every member gets the same result.
-
-        Raises ValueError for data without samples, RuntimeError before the first batch, and for a
-        sharded model: its workers would have to judge in step.
-        """
-        return self._together.evaluate(data, judge, collate)
 
     def step(
         self,

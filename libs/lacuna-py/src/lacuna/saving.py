@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Optional
 
-from .checkpoint import Checkpoints, Saved
+from .checkpoint import Checkpoints
 from .sharding import Node
 from .state import frozen
 
@@ -13,7 +13,7 @@ from .state import frozen
 Take = Callable[[], dict[str, Any]]
 
 
-class Saver:
+class Saver(Checkpoints):
     """The checkpoints of a training run, or none if there is no folder for them.
 
     ``node``: the workers that save the parts of one together.
@@ -27,33 +27,11 @@ class Saver:
         seconds: Optional[float],
         node: Node,
     ) -> None:
-        self._checkpoints = Checkpoints(folder, keep, node) if folder else None
-        self._node = node
+        super().__init__(folder, keep, node)
         self._every = every
         self._seconds = seconds
         self._step = 0
         self._at = time.monotonic()
-
-    @property
-    def newest(self) -> Optional[Saved]:
-        """The newest complete checkpoint known here."""
-        return None if self._checkpoints is None else self._checkpoints.newest
-
-    @property
-    def failures(self) -> int:
-        """Checkpoints that could not be written here."""
-        return 0 if self._checkpoints is None else self._checkpoints.failures
-
-    def look(self) -> Optional[Saved]:
-        """Finds the newest complete checkpoint of any writer; its content is not read."""
-        return None if self._checkpoints is None else self._checkpoints.look()
-
-    def load(self) -> Optional[dict[str, Any]]:
-        """The newest state that is complete and undamaged, if there is one."""
-        if self._checkpoints is None:
-            return None
-        state, _ = self._checkpoints.load()
-        return state
 
     def new_group(self, step: int) -> None:
         """A member is rank 0 now: its clock goes on from the newest checkpoint of any member.
@@ -75,24 +53,24 @@ class Saver:
 
         All workers of a node that have the shards of a model call it after the same step.
         """
-        if self._checkpoints is None:
+        if not self.on:
             return
         now = time.monotonic()
         due = self._every is not None and step - self._step >= self._every
         if self._seconds is not None and now - self._at >= self._seconds:
             due = True
-        if self._node.all(due and not self._checkpoints.busy):
+        if self._node.all(due and not self.busy):
             self._step, self._at = step, now
-            self._checkpoints.save_beside(frozen(take()))
+            self.save_beside(frozen(take()))
 
     def now(self, samples: int, take: Take) -> None:
         """Saves before going on, unless a state as new as this is saved already."""
-        if self._checkpoints is None:
+        if not self.on:
             return
-        self._checkpoints.settle()
-        saved = self._checkpoints.look()
+        self.settle()
+        saved = self.look()
         if saved is None or saved.samples < samples:
-            self._checkpoints.save(take())
+            self.save(take())
 
     def last(self, place: int, samples: int, take: Take) -> None:
         """Like :meth:`now`, before this process and perhaps all that have its state end.
@@ -101,15 +79,10 @@ class Saver:
         was lost. Two checkpoints of a step do no harm. A worker that has a shard saves it in any
         case.
         """
-        if self._checkpoints is None:
+        if not self.on:
             return
         if self._node.count == 1 and place > 0:
             if place > 1:
                 return
             time.sleep(0.2)
         self.now(samples, take)
-
-    def settle(self) -> None:
-        """Waits for a checkpoint that is being written."""
-        if self._checkpoints is not None:
-            self._checkpoints.settle()
