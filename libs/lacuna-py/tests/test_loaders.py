@@ -292,10 +292,10 @@ class Door:
     def __init__(self, data):
         self.serving = serving.Serving(loading(data), None)
         self.serving.allow("right")
-        threading.Thread(target=self.serving.accept, daemon=True).start()
+        self.serving.server.start()
 
     def connect(self):
-        made = socket.create_connection(("127.0.0.1", self.serving.port), timeout=5.0)
+        made = socket.create_connection(("127.0.0.1", self.serving.server.port), timeout=5.0)
         return made
 
 

@@ -7,13 +7,13 @@ state.
 
 from __future__ import annotations
 
+import gc
 from typing import Any, Iterator, Optional, Sequence
 
 import torch
 from torch.optim.swa_utils import AveragedModel
 
 from .state import Parts, Value
-from .things import alive
 
 MISSING = (
     "a moving average of the weights changes in the loop, and lacuna.elastic() was not given it, "
@@ -138,6 +138,11 @@ class Averages:
             for state in optimizer.state.values():
                 values: Any = state.values() if isinstance(state, dict) else ()
                 yield from (value for value in values if isinstance(value, torch.Tensor))
+
+
+def alive(*kinds: type) -> list[Any]:
+    """All things of these kinds in this process. Asking a thing for its class may run its code."""
+    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
 
 
 def _is_like(one: Any, weight: torch.Tensor) -> bool:

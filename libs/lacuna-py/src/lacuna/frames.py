@@ -16,15 +16,19 @@ import ctypes
 import hashlib
 import hmac
 import json
+import logging
 import math
 import secrets
 import socket
 import struct
-from typing import Any, BinaryIO, Iterable, Sequence, Union
+import threading
+from typing import Any, BinaryIO, Callable, Iterable, Sequence, Union
 
 import torch
 
 from .tree import pack, shapes, unpack
+
+log = logging.getLogger("lacuna")
 
 #: Version of this protocol, a part of each proof.
 VERSION = 1
@@ -33,6 +37,8 @@ HEADER_LIMIT = 16 << 20
 BODY_LIMIT = 4 << 30
 #: Seconds in which a connection must be made and proved.
 HELLO_LIMIT = 5.0
+#: Most connections of a server at a time.
+CONNECTIONS = 1024
 #: Tensors begin at multiples of this, as their elements need it.
 _ALIGNED = 16
 _PREFIX = struct.Struct("!IQ")
@@ -83,6 +89,58 @@ def stay(connection: socket.socket) -> None:
     for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class Server:
+    """Takes connections whose callers know one of ``tokens()``, and has a thread for each.
+
+    ``answer`` does all that follows the proof. It ends by an exception, a ConnectionError where the
+    caller is gone.
+    """
+
+    def __init__(
+        self, tokens: Callable[[], Iterable[str]], answer: Callable[[socket.socket], None]
+    ) -> None:
+        self._tokens = tokens
+        self._answer = answer
+        self._lock = threading.Lock()
+        self._socket = socket.create_server(("", 0), backlog=64)
+        self.port: int = self._socket.getsockname()[1]
+        #: Callers that are connected now.
+        self.connections = 0
+
+    def start(self) -> None:
+        """Takes connections from now on."""
+        threading.Thread(target=self._accept, name="lacuna-accept", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            connection, peer = self._socket.accept()
+            if self.connections >= CONNECTIONS:
+                connection.close()
+                continue
+            self._count(1)
+            threading.Thread(
+                target=self._serve, args=(connection, peer[0]), name="lacuna-caller", daemon=True
+            ).start()
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self.connections += more
+
+    def _serve(self, connection: socket.socket, peer: str) -> None:
+        try:
+            with connection:
+                connection.settimeout(HELLO_LIMIT)
+                admit(connection, self._tokens())
+                self._answer(connection)
+        except ConnectionError:
+            # Callers go when they have to; what was made for one is made again where it is needed.
+            pass
+        except (Refused, OSError, ValueError) as reason:
+            log.warning("the connection from %s is closed: %s", peer, reason)
+        finally:
+            self._count(-1)
 
 
 def pieces(header: dict[str, Any], tensors: Sequence[torch.Tensor] = ()) -> list[Any]:

@@ -25,14 +25,14 @@ import hashlib
 import threading
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, Optional, Protocol, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import nn
 
 from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
-from .group import Watch
+from .group import Group, Watch
 from .marks import Marks
 from .moments import Moments
 from .norms import Norms, added
@@ -52,21 +52,6 @@ _NORMS = (
     nn.InstanceNorm2d,
     nn.InstanceNorm3d,
 )
-
-
-class Sums(Protocol):
-    """The way to the other members: :class:`lacuna.group.Group`."""
-
-    rank: int
-
-    def launch(self, tensor: torch.Tensor, ended: Callable[[], None]) -> None:
-        """Begins to sum a tensor over all members, in place. ``ended``: called at its end."""
-
-    def look(self) -> None:
-        """Looks whether sums have ended."""
-
-    def wait(self, watch: Watch) -> Optional[str]:
-        """Waits for all sums; the reason if one failed."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +120,7 @@ class Gradients(Part):
         self._missing: list[int] = []
         self._next = 0
         #: Set while gradients are sent as they arrive.
-        self._sums: Optional[Sums] = None
+        self._sums: Optional[Group] = None
         self._weight = self._of_node = 1.0
         #: The part of the weight that gradients do not have yet when they arrive.
         self._due = 1.0
@@ -224,7 +209,7 @@ class Gradients(Part):
 
     def begin(
         self,
-        sums: Optional[Sums],
+        sums: Optional[Group],
         weight: float,
         norms: Optional[Norms] = None,
         refresh: bool = False,
@@ -315,7 +300,7 @@ class Gradients(Part):
                 f"{self._name(place)} {error}: change the model before lacuna.elastic()"
             ) from None
 
-    def _launch(self, sums: Sums, buckets: Buckets) -> None:
+    def _launch(self, sums: Group, buckets: Buckets) -> None:
         number = self._next
         bucket = buckets.buckets[number]
         self._next += 1

@@ -15,11 +15,10 @@ from typing import Any, Callable, ContextManager, Iterable, Iterator, Optional, 
 
 import torch
 
-from .averages import Averages
+from .averages import Averages, alive
 from .part import Part, Step
 from .scales import Scales
 from .state import Parts, Value
-from .things import alive
 
 ONE_CALL = (
     "each batch needs one call of run.step(loss), also one that is passed over. To add up the "

@@ -6,6 +6,8 @@ import logging
 import os
 import time
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Type, TypeVar, Union, cast
 from weakref import WeakKeyDictionary
@@ -14,8 +16,8 @@ import torch
 from torch import nn
 
 from . import misuse, serving
-from .ahead import shares_of
 from .data import Indices, Source, mark, source
+from .feed import Ahead
 from .gradients import Vote
 from .group import backend_of, check_backend
 from .groups import Groups
@@ -264,7 +266,7 @@ class Elastic(View, Together):
                 line.asked()
                 self._stuck.asked()
                 groups.before_batch()
-                ahead = shares_of(now, line, order, epochs, self._settings.total)
+                ahead = self._shares_ahead(order, epochs)
                 enough = line.learning.has_enough(order.length, epochs)
                 wanted, self._ahead_now = None if enough else next(ahead(), None), ahead
                 if wanted is None:
@@ -294,6 +296,20 @@ class Elastic(View, Together):
             now.share = self._step = None
             self._in_loop = False
             feed.close()
+
+    def _shares_ahead(self, order: Order, epochs: Optional[int]) -> Ahead:
+        """Gives this member's shares from here on, if no member comes or goes before them."""
+        now, line = self._now, self._line
+        # A node with one model has shares alike; reading cuts a stream.
+        is_even = now.shards > 1 or line.shares.on or order.is_stream
+        return partial(
+            order.ahead,
+            *(replace(now.position), now.rank, now.world_size, line.learning.batch(now.nodes)),
+            epochs=None if line.learning.counts_progress else epochs,
+            total=self._settings.total,
+            weights=line.shares.weights,
+            tries=not is_even,
+        )
 
     def _program(self, step: Step) -> Iterator[Any]:
         """The program's lines, for a batch or for its halves."""

@@ -24,7 +24,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 from .data import loader_of
-from .frames import HELLO_LIMIT, Refused, admit, encoded, receive, send, stay
+from .frames import Refused, Server, encoded, receive, send, stay
 from .group import Rendezvous
 from .keys import peek, put
 from .messages import Membership, endpoint
@@ -46,8 +46,6 @@ LOOK = 0.3
 TOKENS = 4
 #: Seconds in which a member must have taken a batch.
 SEND_LIMIT = 120.0
-#: Most connections at a time.
-CONNECTIONS = 1024
 
 
 def wanted() -> Optional[str]:
@@ -88,16 +86,13 @@ class Serving:
         self._tokens: deque[str] = deque(maxlen=TOKENS)
         #: Connections by the member at their other end.
         self._members: dict[str, int] = {}
-        self._connections = 0
         self._busy = 0
         self._asked = time.monotonic()
-        self._server = socket.create_server(("", 0), backlog=64)
+        self.server = Server(self._known, self._serve)
 
-    @property
-    def port(self) -> int:
-        """Where it listens."""
-        port: int = self._server.getsockname()[1]
-        return port
+    def _known(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(self._tokens)
 
     def allow(self, token: str) -> None:
         """Members that know this token may ask from now on."""
@@ -107,8 +102,8 @@ class Serving:
 
     def run(self, file: str, idle: float) -> None:
         """Serves the training of a file until no member asks for ``idle`` seconds."""
-        threading.Thread(target=self.accept, name="lacuna-accept", daemon=True).start()
-        place = Place(file, self.port, self.allow)
+        self.server.start()
+        place = Place(file, self.server.port, self.allow)
         said = False
         while time.monotonic() - self._asked < idle or self._busy:
             place.look()
@@ -119,44 +114,16 @@ class Serving:
         place.leave()
         print(f"lacuna.loader: no member asked for {idle:g} s", file=sys.stderr, flush=True)
 
-    def accept(self) -> None:
-        """Takes connections, each by a thread."""
-        while True:
-            connection, peer = self._server.accept()
-            with self._lock:
-                full = self._connections >= CONNECTIONS
-                self._connections += not full
-            if full:
-                connection.close()
-                continue
-            threading.Thread(
-                target=self._serve, args=(connection, peer[0]), name="lacuna-member", daemon=True
-            ).start()
-
-    def _serve(self, connection: socket.socket, peer: str) -> None:
-        try:
-            with connection:
-                connection.settimeout(HELLO_LIMIT)
-                with self._lock:
-                    tokens = tuple(self._tokens)
-                admit(connection, tokens)
-                hello, _ = receive(connection)
-                refusal = self._refusal(hello)
-                send(connection, {"refused": refusal})
-                if refusal is not None:
-                    raise Refused(refusal)
-                stay(connection)
-                with self._counted(str(hello.get("member"))):
-                    while True:
-                        self._answer(connection, receive(connection)[0])
-        except ConnectionError:
-            # A member goes when it has to; what was made for it is read again where it is needed.
-            pass
-        except (Refused, OSError, ValueError) as reason:
-            log.warning("the connection from %s is closed: %s", peer, reason)
-        finally:
-            with self._lock:
-                self._connections -= 1
+    def _serve(self, connection: socket.socket) -> None:
+        hello, _ = receive(connection)
+        refusal = self._refusal(hello)
+        send(connection, {"refused": refusal})
+        if refusal is not None:
+            raise Refused(refusal)
+        stay(connection)
+        with self._counted(str(hello.get("member"))):
+            while True:
+                self._answer(connection, receive(connection)[0])
 
     def _refusal(self, hello: dict[str, Any]) -> Optional[str]:
         if hello.get("length") != self._length:

@@ -25,7 +25,8 @@ import threading
 import time
 from typing import Optional, Sequence
 
-from lacuna.frames import HELLO_LIMIT, Refused, admit, introduce, stay
+from lacuna import frames
+from lacuna.frames import Refused, introduce, stay
 from lacuna.link import Link
 from lacuna.messages import EXIT_LEFT, endpoint
 from lacuna.worker import Worker
@@ -239,53 +240,26 @@ class Holder:
                 asked(connection, {"say": "put", **header, "for": new.number}, tensors)
 
 
-class Server:
-    """Answers the connections of a :class:`Holder`; one message at a time."""
+class Server(frames.Server):
+    """Answers the callers of a :class:`Holder`; one message at a time."""
 
     def __init__(self, holder: Holder, host: str, token: str) -> None:
+        super().__init__(lambda: [token], self._messages)
         self._holder = holder
-        self._token = token
-        self._lock = threading.Lock()
-        self._connections = 0
-        self._socket = socket.create_server(("", 0))
-        self.address = f"{host}:{self._socket.getsockname()[1]}"
-        threading.Thread(target=self._accept, name="lacuna-tables", daemon=True).start()
+        self._turn = threading.Lock()
+        self.address = f"{host}:{self.port}"
+        self.start()
 
-    def _accept(self) -> None:
+    def _messages(self, connection: socket.socket) -> None:
+        stay(connection)
         while True:
-            connection = self._socket.accept()[0]
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            header, tensors = receive(connection)
+            send(connection, *self._reply(header, tensors))
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether no member is connected."""
-        return self._connections == 0
-
-    def _count(self, more: int) -> None:
-        with self._lock:
-            self._connections += more
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            self._count(1)
-            try:
-                connection.settimeout(HELLO_LIMIT)
-                admit(connection, [self._token])
-                stay(connection)
-                while True:
-                    header, tensors = receive(connection)
-                    send(connection, *self._answer(header, tensors))
-            except OSError:
-                pass
-            except (Refused, ValueError) as error:
-                log.warning("a connection is closed: %s", error)
-            finally:
-                self._count(-1)
-
-    def _answer(self, header: Header, tensors: Tensors) -> tuple[Header, Tensors]:
+    def _reply(self, header: Header, tensors: Tensors) -> tuple[Header, Tensors]:
         say = header.get("say")
         try:
-            with self._lock:
+            with self._turn:
                 if self._holder.leaving:
                     return {"say": "moved", "why": "this member leaves"}, {}
                 if say == "put":
@@ -308,7 +282,7 @@ class Server:
 
     def leave(self) -> bool:
         """Gives all parts away; False if there was no member to take them."""
-        with self._lock:
+        with self._turn:
             self._holder.leaving = True
             self._holder.follow()
             return self._holder.hand_over()
@@ -370,7 +344,7 @@ def hold(
     looks = 0
     while not link.wait(lambda: link.leaving is not None, 0.5 if as_stage else None):
         # One that still needs rows has a connection, but for a moment after a failure.
-        looks = looks + 1 if directory.has_ended and server.is_alone else 0
+        looks = looks + 1 if directory.has_ended and not server.connections else 0
         if looks > 1:
             holder.save(holder.newest)
             directory.forget(name)
