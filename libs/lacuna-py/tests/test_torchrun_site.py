@@ -3,15 +3,19 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from datetime import timedelta
 from pathlib import Path
 
-import lacuna
 import pytest
 from torch.distributed import TCPStore
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+import lacuna
+from lacuna import torchrun_site
 
 TOKEN = "lacuna-token-" + "0" * 32
 SAYS = 'echo "$RANK of $WORLD_SIZE at $MASTER_PORT $LACUNA_SITE" >"$0/$RANK"'
@@ -30,8 +34,6 @@ if rank == 2:
     subprocess.run([sys.executable, "-c", "raise OSError"], stderr=subprocess.DEVNULL)
     if way == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if way == "exit":
-        sys.exit(3)
     try:
         raise KeyError("row 7")
     finally:
@@ -108,7 +110,17 @@ def test_a_torchrun_that_is_asked_to_end_says_so_in_a_line(tmp_path):
         assert "torchrun was asked to end: Process" in said and "Traceback" not in said, said
 
 
-@pytest.mark.parametrize("way", ["raise", "close", "kill", "exit"])
+def test_an_exit_code_is_told_and_those_that_torchrun_ends_are_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("LACUNA_PROGRESS_FILE", str(tmp_path / "lines"))
+    codes = {0: -signal.SIGTERM, 1: 3}
+    failures = {rank: ProcessFailure(rank, 1, code, "none") for rank, code in codes.items()}
+    torchrun_site._tell_of(ChildFailedError, ChildFailedError("program", failures))
+    (line,) = map(json.loads, (tmp_path / "lines").read_text().splitlines())
+    assert (line["rank"], line["bare"]) == (1, True)
+    assert line["failed"] == "worker 1 ended with exit code 3"
+
+
+@pytest.mark.parametrize("way", ["raise", "close", "kill"])
 def test_the_agent_hears_of_each_worker_that_fails(tmp_path, way):
     store = TCPStore("127.0.0.1", 0, is_master=True, timeout=timedelta(seconds=20))
     front, script = in_front(tmp_path), tmp_path / "fails.py"
@@ -128,8 +140,7 @@ def test_the_agent_hears_of_each_worker_that_fails(tmp_path, way):
             first.setdefault(line["rank"], line)
         said.append(first)
     own = said[1][0]["failed"]
-    expected = {"kill": "ended by signal 9 (SIGKILL)", "exit": "ended with exit code 3"}
-    assert expected.get(way, "KeyError: 'row 7'") in own, said
+    assert ("ended by signal 9 (SIGKILL)" if way == "kill" else "KeyError: 'row 7'") in own, said
     assert said[0], "the node without a fault has a worker that failed too"
     for other in [*said[0].values(), *[one for rank, one in said[1].items() if rank]]:
         assert other["failed"].startswith("ValueError: the step failed, from RuntimeError: "), said
