@@ -19,7 +19,8 @@ import torch
 
 from lacuna import outside
 from lacuna.loopback import Loopback
-from lacuna.moments import NUMBERS, Moments, Stopwatch
+from lacuna.moments import Stopwatch
+from lacuna.timing import NUMBERS, Timing
 
 from . import common
 from .rates import PAIR, WARM_UP, Pair
@@ -130,28 +131,28 @@ def _inside() -> dict[str, float]:
             took.append((time.perf_counter() - began) / times)
         return 1e6 * min(took)
 
-    def step(moments: Moments, buckets: int) -> None:
-        moments.asked()
-        moments.got(None)
-        moments.sums([1 << 20] * buckets)
+    def step(timing: Timing, buckets: int) -> None:
+        timing.asked()
+        timing.got(None)
+        timing.sums([1 << 20] * buckets)
         for bucket in range(buckets):
-            moments.launched(bucket)
-            moments.ended(bucket)
-        moments.launched(None)
-        slots = moments.slots(1000)
-        moments.ended(None)
-        moments.summed()
+            timing.launched(bucket)
+            timing.ended(bucket)
+        timing.launched(None)
+        slots = timing.slots(1000)
+        timing.ended(None)
+        timing.summed()
         if slots is not None:
-            moments.take(slots)
-        moments.updated()
+            timing.take(slots)
+        timing.updated()
 
     found = {"reading a batch (worker)": per(lambda: Stopwatch().read())}
     for members, buckets in ((2, 2), (64, 20)):
-        moments = Moments({})
-        moments.formed(members, 0)
+        timing = Timing(None, {})
+        timing.formed(members, 0)
         name = f"{members} members, {buckets} buckets"
-        found[f"a step, {name}"] = per(partial(step, moments, buckets))
-        found[f"a report every 30 s, {name}"] = per(partial(moments.report, NUMBERS), 10)
+        found[f"a step, {name}"] = per(partial(step, timing, buckets))
+        found[f"a report every 30 s, {name}"] = per(partial(timing.report, NUMBERS), 10)
     return found
 
 

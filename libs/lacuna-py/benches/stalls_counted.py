@@ -63,15 +63,15 @@ def train(kind: str) -> int:
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
 
-    from lacuna.moments import Moments
     from lacuna.run import elastic
+    from lacuna.timing import Timing
 
     run_first()
     counter = Counter()
     if os.environ.get(COUNT) == "1":
         if kind == "package":
             names = ("asked", "got", "sums", "launched", "ended", "summed", "updated")
-            counter.methods(Moments, (*names, "slots", "take", "due"))
+            counter.methods(Timing, (*names, "slots", "take", "due"))
         elif "lacuna_stalls.outside" in sys.modules:
             outside: Any = sys.modules["lacuna_stalls.outside"]
             names = ("asked", "got", "launched", "ended", "entered", "left")

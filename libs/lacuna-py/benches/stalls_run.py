@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Optional, Sequence
 
 from lacuna.loopback import Loopback
-from lacuna.moments import WARM_UP, WINDOW, Reading, Stopwatch
+from lacuna.moments import WARM_UP, Reading, Stopwatch
+from lacuna.timing import WINDOW
 
 from . import common
 

@@ -14,6 +14,7 @@ SOURCE = os.pathsep.join(str(HERE.parent / folder) for folder in ("src", "tables
 sys.path[:0] = SOURCE.split(os.pathsep)
 
 import warm  # noqa: E402
+
 from lacuna.loopback import Loopback  # noqa: E402
 
 # Without PyTorch there is nothing to test; check.sh says so.

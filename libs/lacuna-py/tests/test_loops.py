@@ -8,10 +8,10 @@ import sys
 
 import pytest
 import torch
+import turns
 from torch.utils.checkpoint import checkpoint
 
 import lacuna
-import turns
 from benches import loops
 from conftest import HERE, SOURCE, data
 from lacuna.checkpoint import Checkpoints

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from conftest import HERE, SOURCE, start
-from lacuna import moments
-from lacuna.moments import ENOUGH, NUMBERS, SUMS, WARM_UP, WIDTH, WINDOW, Moments, Stopwatch
+from lacuna import timing
+from lacuna.moments import SUMS, WARM_UP, WIDTH, Reading, Stopwatch
 from lacuna.order import Position
 from lacuna.progress import Reporter, Span
+from lacuna.timing import ENOUGH, NUMBERS, WINDOW, Timing
 
 
 class Clock:
@@ -22,7 +23,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1.0
-        monkeypatch.setattr(moments, "clock", lambda: self.now)
+        monkeypatch.setattr(timing, "clock", lambda: self.now)
 
     def after(self, milliseconds):
         self.now += milliseconds * 1e-3
@@ -40,7 +41,7 @@ def step(one, clock, wait=10.0, gradient=20.0, buckets=2, together=None):
     clock.after(wait)
     ended = clock.now
     clock.after(1)
-    one.got(moments.Reading(began, ended, 0.015))
+    one.got(Reading(began, ended, 0.015))
     if one._members > 1:
         one.sums([1000] * buckets)
         for bucket in range(buckets):
@@ -69,7 +70,7 @@ def steps(one, clock, count, **options):
 
 
 def test_durations_are_those_of_the_clock(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(2, 0)
     # The other member has done the same.
     same = lambda slots: slots.view(2, WIDTH)[[0, 0]].reshape(-1)  # noqa: E731
@@ -87,7 +88,7 @@ def test_durations_are_those_of_the_clock(clock):
 
 
 def test_a_member_alone_has_one_sum_of_no_time(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(1, 0)
     steps(one, clock, WARM_UP + 12)
     (times,) = one.report()["ranks"]
@@ -96,7 +97,7 @@ def test_a_member_alone_has_one_sum_of_no_time(clock):
 
 
 def test_a_silent_member_is_named_and_its_steps_do_not_count(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(2, 0)
     steps(one, clock, WARM_UP + 12)
     report = one.report()
@@ -106,7 +107,7 @@ def test_a_silent_member_is_named_and_its_steps_do_not_count(clock):
 
 @pytest.mark.parametrize("jump", [-0.5, math.nan, math.inf, -math.inf])
 def test_a_clock_that_jumps_costs_the_figures_of_one_step(clock, jump):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(1, 0)
     steps(one, clock, WARM_UP + 5)
     one.asked()
@@ -122,7 +123,7 @@ def test_a_clock_that_jumps_costs_the_figures_of_one_step(clock, jump):
 
 
 def test_a_step_that_was_not_applied_does_not_count(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(1, 0)
     steps(one, clock, WARM_UP + 5)
     one.asked()
@@ -136,7 +137,7 @@ def test_a_step_that_was_not_applied_does_not_count(clock):
 
 
 def test_another_group_begins_afresh(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(1, 0)
     steps(one, clock, WINDOW)
     one.formed(2, 0)
@@ -146,7 +147,7 @@ def test_another_group_begins_afresh(clock):
 
 
 def test_many_buckets_share_the_places_of_a_slot(clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(2, 0)
     same = lambda slots: slots.view(2, WIDTH)[[0, 0]].reshape(-1)  # noqa: E731
     steps(one, clock, WARM_UP + 12, buckets=23, gradient=1.0, together=same)
@@ -157,7 +158,7 @@ def test_many_buckets_share_the_places_of_a_slot(clock):
 
 
 def test_reports_are_small_for_any_number_of_members(clock):
-    one = Moments({})
+    one = Timing(None, {})
     for members in (1, 8, 300):
         one.formed(members, 0)
         even = lambda slots: slots.view(-1, WIDTH)[:1].expand(members, WIDTH)  # noqa: B023,E731
@@ -169,7 +170,7 @@ def test_reports_are_small_for_any_number_of_members(clock):
 
 
 def test_without_readings_nothing_is_sent_and_nothing_said(clock):
-    one = Moments({"LACUNA_STALLS": "off"})
+    one = Timing(None, {"LACUNA_STALLS": "off"})
     one.formed(2, 0)
     assert one.slots(10) is None and one.numbers == 0
     steps(one, clock, WINDOW)
@@ -191,7 +192,7 @@ def test_sleep_is_fetching_and_computing_is_preparing():
 
 
 def test_a_file_of_progress_carries_the_times_once(tmp_path, clock):
-    one = Moments({})
+    one = Timing(None, {})
     one.formed(1, 0)
     steps(one, clock, WARM_UP + ENOUGH + 1)
 
@@ -280,7 +281,7 @@ def test_two_backward_passes_of_a_step_are_one_step():
 
 
 def test_slots_of_members_add_up_without_a_loss_of_digits():
-    members = [Moments({}) for _ in range(3)]
+    members = [Timing(None, {}) for _ in range(3)]
     for rank, one in enumerate(members):
         one.formed(3, rank)
         one._slot = [1.0, *(rank + 1 / 3 for _ in range(WIDTH - 1))]

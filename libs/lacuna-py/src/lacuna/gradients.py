@@ -34,10 +34,10 @@ from .arrivals import Arrivals
 from .buckets import Buckets, wire_type
 from .group import Group, Watch
 from .marks import Marks
-from .moments import Moments
 from .norms import Norms, added
 from .part import Part, Step
 from .sharding import Node, local
+from .timing import Timing
 
 #: Numbers before those of the parameters in the last message.
 _MOVING, _LEAVING, _TOO_EARLY, _LOSS, _WEIGHT, _SQUARES = range(6)
@@ -76,7 +76,7 @@ class Gradients(Part):
     """The gradients of some optimisers, and the running averages of batch normalisation.
 
     ``wire``: the type of the messages, None for that of the parameters. ``node``: the workers that
-    share the model. ``moments``: gets the times of sums. ``others``: modules that may have
+    share the model. ``timing``: gets the times of sums. ``others``: modules that may have
     parameters of these optimisers too.
     """
 
@@ -88,11 +88,11 @@ class Gradients(Part):
         optimizers: Sequence[torch.optim.Optimizer],
         wire: Optional[torch.dtype] = None,
         node: Optional[Node] = None,
-        moments: Optional[Moments] = None,
+        timing: Optional[Timing] = None,
         others: Sequence[nn.Module] = (),
     ) -> None:
         self._node = node or Node()
-        self._moments = moments or Moments({"LACUNA_STALLS": "off"})
+        self._timing = timing or Timing(None, {"LACUNA_STALLS": "off"})
         self._optimizers = optimizers
         held = _held(optimizers)
         trained = {id(p) for p in held}
@@ -148,8 +148,8 @@ class Gradients(Part):
         """A text that is the same at members whose messages fit together."""
         shapes = [(tuple(p.shape), str(wire_type(p, self._wire))) for p in self._parameters]
         averages = sum(average.numel() for average in self._averages)
-        times = self._moments.width
-        return hashlib.sha256(repr((shapes, averages, times)).encode()).hexdigest()[:12]
+        times = self._timing.width
+        return hashlib.sha256(repr((_HEAD, shapes, averages, times)).encode()).hexdigest()[:12]
 
     @property
     def parameters(self) -> Sequence[nn.Parameter]:
@@ -254,7 +254,7 @@ class Gradients(Part):
         for place, bucket in enumerate(self._buckets.bucket_of):
             self._missing[bucket] += self._arrivals.awaited(place)
         self._next = 0
-        self._moments.sums([b.flat.numel() * b.flat.element_size() for b in self._buckets.buckets])
+        self._timing.sums([b.flat.numel() * b.flat.element_size() for b in self._buckets.buckets])
         self._weight, self._of_node = weight, weight if of_node is None else of_node
         self._too_early = False
         self._sums = sums
@@ -278,7 +278,7 @@ class Gradients(Part):
         if sums is None or buckets is None:
             return
         with self._lock:
-            if self._moments.on:
+            if self._timing.on:
                 sums.look()
             last = self._arrivals.came(place)
             if self.marks.thorough or self._late:
@@ -308,13 +308,13 @@ class Gradients(Part):
             if not buckets.is_filled(place):
                 self._fill(buckets, place)
                 self.marks.moved(place)
-        self._moments.launched(number)
+        self._timing.launched(number)
         if bucket.flat.numel() > 0:
             if self._norms is not None:
                 self._squares.append(self._norms.of_bucket(number, bucket.flat))
-            sums.launch(bucket.flat, partial(self._moments.ended, number))
+            sums.launch(bucket.flat, partial(self._timing.ended, number))
         else:
-            self._moments.ended(number)
+            self._timing.ended(number)
 
     def finish(self, vote: Vote, watch: Watch) -> tuple[Optional[Vote], str]:
         """Replaces the gradients by the mean over the group's batch.
@@ -330,20 +330,20 @@ class Gradients(Part):
             self._launch(sums, buckets)
         self._sums = None
         last = self._last_message(vote, sums.rank == 0 and self._node.rank == 0)
-        self._moments.launched(None)
-        sums.launch(last, partial(self._moments.ended, None))
+        self._timing.launched(None)
+        sums.launch(last, partial(self._timing.ended, None))
         failure = self._node.add(last, sums.wait(watch))
-        self._moments.summed()
+        self._timing.summed()
         if failure is not None:
             # Abandoned sums may still write into these.
             self._buckets = None
             return None, failure
-        count, times = len(self._parameters), self._moments.numbers
+        count, times = len(self._parameters), self._timing.numbers
         begin = _HEAD + len(vote.more)
         head = last[: begin + count].tolist()
         end = last.numel() - times
         if times > 0:
-            self._moments.take(last[end:])
+            self._timing.take(last[end:])
         loss = head[_LOSS] / head[_WEIGHT] if head[_WEIGHT] > 0.0 else None
         more = tuple(head[_HEAD:begin])
         flags = head[_MOVING], head[_LEAVING], loss, head[_TOO_EARLY]
@@ -382,7 +382,7 @@ class Gradients(Part):
         parts = [torch.tensor(numbers, dtype=torch.float64)]
         for average in self._averages:
             parts.append(average.detach().reshape(-1).to("cpu", torch.float64) * self._weight)
-        slots = self._moments.slots(8 * sum(part.numel() for part in parts))
+        slots = self._timing.slots(8 * sum(part.numel() for part in parts))
         return torch.cat(parts if slots is None else [*parts, slots])
 
     def _deliver(self, buckets: Buckets, having: list[float], rest: torch.Tensor) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import torch
 
-from .moments import SUMS, VERSION, WARM_UP, Reading, Step, Stopwatch, clock, durations, entry
+from .moments import SUMS, VERSION, WARM_UP, Moments, Reading, Stopwatch, clock, durations, entry
 
 #: Steps that are kept. The first ones are not: buckets change after the first step.
 STEPS = 200
@@ -226,7 +226,7 @@ def _row(step: _Open, end: Mark) -> Optional[list[float]]:
     got = step.got
     if got is None or (base.event is None and end.event is not None):
         return None
-    made = Step(base.at, got=at(got), updated=at(step.updated))
+    made = Moments(base.at, got=at(got), updated=at(step.updated))
     if step.reading is not None:
         began, read, prep = step.reading
         made.prep, made.fetch = prep, max(read - began - prep, 0.0)

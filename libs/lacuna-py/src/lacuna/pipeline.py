@@ -34,7 +34,7 @@ class Pipeline:
         self.timing = Timing(self.learning.follows())
         others = [one for one in parts.extra.values() if isinstance(one, nn.Module)]
         self.gradients = Gradients(
-            *(parts.model, parts.optimizers, settings.wire, node, self.timing.moments, others)
+            *(parts.model, parts.optimizers, settings.wire, node, self.timing, others)
         )
         self.closed = Closed(parts)
         self.bests = Bests()

@@ -258,7 +258,7 @@ class Elastic(View, Together):
         now, line, groups = self._now, self._line, self._groups
         now.order = order
         self._in_loop = True
-        line.timing.moments.reads(feed.loading)
+        line.timing.reads(feed.loading)
         # A share, and what was read for it: that is kept if the group was let go meanwhile.
         ready: Optional[tuple[Share, Share, Any]] = None
         try:

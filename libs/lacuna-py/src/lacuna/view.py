@@ -126,7 +126,7 @@ class View:
     @property
     def stalls(self) -> Optional[dict[str, Any]]:
         """At rank 0, the times of the newest steps of this group, see :mod:`lacuna.moments`."""
-        return self._line.timing.moments.report()
+        return self._line.timing.report()
 
     @property
     def loaders(self) -> int:
