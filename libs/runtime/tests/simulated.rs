@@ -292,6 +292,32 @@ fn outages_repeat_by_their_seed_and_the_newest_message_arrives_after_each() {
     assert_ne!(outages(1).0, outages(2).0);
 }
 
+#[test]
+fn a_closed_connection_repeats_no_state() {
+    let delays = Delays {
+        least_ms: 0,
+        most_ms: 20,
+    };
+    for seed in 1..=10 {
+        let steps = virtual_time::run(seed, async {
+            let server = SimulatedServer::new(seed, delays);
+            let clock = address::clock(&cluster());
+            let ended = simulated(&server, "ingest").await;
+            ended.store(&clock, &tick(1), "").await.unwrap();
+            ended.close().await;
+            server.kill();
+            server.start();
+            let next = simulated(&server, "ingest").await;
+            next.store(&clock, &tick(2), "").await.unwrap();
+            // A client has reconnected by then. The ended process holds its connection still.
+            let steps = newest(&next, Duration::from_secs(3)).await;
+            drop(ended);
+            steps
+        });
+        assert_eq!(steps.unwrap(), 2, "seed {seed}");
+    }
+}
+
 /// The newest step that the stream has, some time later.
 async fn newest(bus: &Bus, after: Duration) -> u64 {
     tokio::time::sleep(after).await;

@@ -399,6 +399,18 @@ impl State {
         }
     }
 
+    /// Ends a connection for good.
+    fn forget(&mut self, number: u64) {
+        self.lose(number);
+        self.connections.remove(&number);
+        let subscriptions = self.subscriptions.iter();
+        let own = subscriptions.filter(|(_, s)| s.connection == number);
+        let own: Vec<u64> = own.map(|(&number, _)| number).collect();
+        for number in own {
+            self.unsubscribe(number);
+        }
+    }
+
     fn restore(&mut self, number: u64) {
         let Some(connection) = self.connections.get_mut(&number) else {
             return;
@@ -615,15 +627,7 @@ struct Connected {
 
 impl Drop for Connected {
     fn drop(&mut self) {
-        let mut state = self.server.state();
-        state.connections.remove(&self.number);
-        state.consumers.retain(|_, c| c.connection != self.number);
-        let subscriptions = state.subscriptions.iter();
-        let own = subscriptions.filter(|(_, s)| s.connection == self.number);
-        let own: Vec<u64> = own.map(|(&number, _)| number).collect();
-        for number in own {
-            state.unsubscribe(number);
-        }
+        self.server.state().forget(self.number);
     }
 }
 
@@ -719,8 +723,11 @@ impl Port {
         format!("_INBOX.{:032x}", unique())
     }
 
+    /// What was sent before arrives. A closed connection comes back no more, though a task may still
+    /// hold it: it would repeat states that are no longer the newest.
     pub(super) async fn close(&self) {
         let _ = self.ask(|_| ()).await;
+        self.0.server.state().forget(self.0.number);
     }
 
     pub(super) async fn request(
