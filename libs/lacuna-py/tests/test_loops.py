@@ -37,6 +37,13 @@ def test_a_loop_is_right_or_refused(name):
     assert found["right"], found
 
 
+def test_an_average_is_found_among_older_tensors_of_its_shape():
+    """As those that earlier tests have left, which are garbage in no certain moment."""
+    older = [torch.zeros(8, 4, dtype=torch.float64) for _ in range(20)]
+    loop = loops.LOOPS["moving average in a dict"]
+    assert str(loop.refused) in str(loops.ended(loop.after, loop.samples)) and len(older) == 20
+
+
 @pytest.mark.parametrize("total", [{}, {"LACUNA_SAMPLES_TOTAL": "256"}])
 def test_the_loop_that_trained_a_quarter_says_so(total, tmp_path):
     program = data("cases/steps-in-an-epoch-loop/input.py")

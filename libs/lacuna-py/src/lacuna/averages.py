@@ -31,7 +31,8 @@ _MOST, _LEAST = 256, 8
 _PROOF = 2
 #: Of the usual type of weights.
 _EPSILON = float(torch.finfo(torch.float32).eps)
-#: Tensors beside the weights that are looked at.
+#: Tensors beside the weights that are looked at: the newest, since an average is made beside the
+#: model, and garbage of the same shape may be older.
 _TENSORS = 8
 
 
@@ -141,8 +142,9 @@ class Averages:
 
 
 def alive(*kinds: type) -> list[Any]:
-    """All things of these kinds in this process. Asking a thing for its class may run its code."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kinds)]
+    """All things of these kinds, the newest first. Asking a thing for its class may run its code."""
+    by_age = (one for age in range(3) for one in reversed(gc.get_objects(age)))
+    return [one for one in by_age if issubclass(type(one), kinds)]
 
 
 def _is_like(one: Any, weight: torch.Tensor) -> bool:
