@@ -2,6 +2,7 @@
 
 use lacuna_testkit::Need;
 
+use super::metadata::Graph;
 use super::shape::promised;
 use crate::support;
 
@@ -105,6 +106,72 @@ fn no_test_leaves_itself_out_by_hand() {
                     "{file} has {by_hand}: or_skip! says it where it is heard"
                 );
             }
+        }
+    }
+}
+
+/// Examples in the documentation of a source that rustdoc would run.
+fn examples(source: &str) -> usize {
+    let docs = source.lines().map(str::trim_start);
+    let docs = docs.filter_map(|l| l.strip_prefix("//!").or_else(|| l.strip_prefix("///")));
+    let fences = docs.filter_map(|l| l.trim_start().strip_prefix("```"));
+    let runs = ["", "rust", "no_run", "should_panic", "compile_fail"];
+    fences.step_by(2).filter(|l| runs.contains(l)).count()
+}
+
+/// Each program of tests is linked with all that it tests. So a crate has one for its folder of
+/// tests, and its manifest switches off those that would have no tests.
+#[test]
+fn no_manifest_leaves_a_test_out() {
+    assert_eq!(examples("/// ```no_run\n/// ```\n//! ```text\n//! ```"), 1);
+    for (name, folder) in Graph::get().members() {
+        let manifest = support::read(&format!("{folder}/Cargo.toml"));
+        let manifest: toml::Table = manifest.parse().unwrap();
+        let is_off = |at: Option<&toml::Value>, what: &str| {
+            at.and_then(|at| at.get(what))
+                .and_then(toml::Value::as_bool)
+                == Some(false)
+        };
+        let tested = |path: &str| support::read(path).contains("#[cfg(test)]");
+        let sources = support::files(&format!("{folder}/src"), "rs");
+        let lib = manifest.get("lib");
+        if is_off(lib, "test") {
+            let with = sources.iter().find(|path| tested(path));
+            assert_eq!(with, None, "{name}: test = false");
+        }
+        if is_off(lib, "doctest") {
+            let with = sources
+                .iter()
+                .find(|path| examples(&support::read(path)) > 0);
+            assert_eq!(with, None, "{name}: doctest = false");
+        }
+        let bins = manifest.get("bin").and_then(toml::Value::as_array);
+        for bin in bins
+            .into_iter()
+            .flatten()
+            .filter(|bin| is_off(Some(bin), "test"))
+        {
+            let main = format!("{folder}/{}", bin["path"].as_str().unwrap());
+            assert!(!tested(&main), "{main}: test = false");
+        }
+        let tests = format!("{folder}/tests");
+        let mut roots = support::files(&tests, "rs");
+        roots.retain(|path| {
+            let inner = &path[tests.len() + 1..];
+            !inner.contains('/') || inner.matches('/').count() == 1 && inner.ends_with("/main.rs")
+        });
+        if !is_off(manifest.get("package"), "autotests") {
+            assert!(
+                roots.len() <= 1,
+                "{name} has several test programs: {roots:?}"
+            );
+            continue;
+        }
+        let all = support::read(&format!("{tests}/all.rs"));
+        for root in roots.iter().filter(|root| !root.ends_with("/all.rs")) {
+            let module = root[tests.len() + 1..].trim_end_matches("/main.rs");
+            let module = format!("\nmod {};", module.trim_end_matches(".rs"));
+            assert!(all.contains(&module), "{tests}/all.rs lacks{module}");
         }
     }
 }

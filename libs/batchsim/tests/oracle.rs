@@ -1,14 +1,10 @@
 //! The simulator against a slow batch scheduler that shares no code with it.
 #![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
-mod common;
-#[path = "common/slow.rs"]
-mod slow;
-
-use common::{audit, blocks, outages, reservations, seeded, walk, workloads};
+use crate::common::{audit, blocks, outages, reservations, seeded, walk, workloads};
+use crate::slow::{Placed, Slow};
 use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, NodeRange, Overrun};
 use proptest::prelude::*;
-use slow::{Placed, Slow};
 
 /// Checks that both schedule every job alike.
 fn agree(machine: &Machine, jobs: &[BatchJob]) {

@@ -1,9 +1,7 @@
 //! Previews of the schedule, by hand and for random workloads.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
-
-use common::{job, range, seeded, workloads};
+use crate::common::{job, range, seeded, workloads};
 use lacuna_batchsim::{
     Backfill, BatchJob, BusyUntil, Layout, Machine, PlannedHoles, PlannedStart, Preview,
     Reservation, Simulator, Starts,

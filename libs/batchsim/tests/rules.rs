@@ -1,10 +1,8 @@
 //! Each rule of the machine: by hand, then as a property of random workloads.
 
-mod common;
-
-use common::{
-    audit, blocks, honest, job, outages, range, reservations, reservations_kept, seeded, walk,
-    workloads,
+use crate::common::{
+    self, audit, blocks, honest, job, outages, range, reservations, reservations_kept, seeded,
+    walk, workloads,
 };
 use lacuna_batchsim::{
     Backfill, BatchError, BatchJob, Layout, Machine, NodeHole, Outage, Overrun, Oversized,

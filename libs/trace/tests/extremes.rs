@@ -3,19 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-#[path = "topology/samples.rs"]
-mod samples;
-
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use crate::topology::samples::*;
 use lacuna_trace::topology::{self, TopologyOptions};
 use lacuna_trace::{
     HoleList, JobRecord, KINDS_HEADER, Log, PLANNED_HEADER, Reading, Window, event_batches,
     read_holes, read_kinds, read_nodes, read_planned, read_staged,
 };
-use samples::*;
 
 const EXTREMES: [&str; 18] = [
     "",

@@ -1,7 +1,7 @@
 //! Damaged logs never stop a parser: each damaged line is a record or is refused with its place.
 //!
 //! Each test damages `LACUNA_FUZZ_CASES` lines, 20,000 if it is not set. A million lines:
-//! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test fuzz -- --nocapture`.
+//! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test all fuzz:: -- --nocapture`.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,12 +9,9 @@
     reason = "helpers of tests may panic"
 )]
 
-#[path = "common/mutate.rs"]
-mod mutate;
-
 use lacuna_trace::{Format, HoleList, JobRecord, Log, Reading, Window, event_batches, hosts};
 
-use mutate::{Lines, Mutator, as_format, cases, located, log, open, real};
+use crate::mutate::{self, Lines, Mutator, as_format, cases, located, log, open, real};
 
 fn lines(text: &str) -> Vec<Vec<u8>> {
     text.lines().map(|line| line.as_bytes().to_vec()).collect()

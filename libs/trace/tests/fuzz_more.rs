@@ -2,15 +2,12 @@
 //! parser: each damaged line is taken, skipped, or refused with its place.
 //!
 //! Each test damages `LACUNA_FUZZ_CASES` lines, 20,000 if it is not set. A million lines:
-//! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test fuzz_more --
-//! --nocapture`.
-
-#[path = "common/mutate.rs"]
-mod mutate;
+//! `LACUNA_FUZZ_CASES=1000000 cargo test --release -p lacuna-trace --test all fuzz_more::
+//! -- --nocapture`.
 
 use lacuna_trace::{Format, HoleList, Log, Reading, Window, event_batches};
 
-use mutate::{Lines, Mutator, as_format, cases, located, log, open, real};
+use crate::mutate::{self, Lines, Mutator, as_format, cases, located, log, open, real};
 
 fn lines(text: &str) -> Vec<Vec<u8>> {
     text.lines()

@@ -2,13 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-#[path = "common/logs.rs"]
-mod logs;
-
 use lacuna_skip::{data, or_skip};
 use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading};
 
-use logs::{as_format, jobs, located, shown, text};
+use crate::logs::{as_format, jobs, located, shown, text};
 
 /// 2022-03-17T12:00:00 UTC.
 const NOON: i64 = 1_647_518_400;

@@ -6,15 +6,12 @@
     reason = "helpers of tests may panic"
 )]
 
-#[path = "common/logs.rs"]
-mod logs;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_skip::{Missing, data, or_skip};
 use lacuna_trace::{Format, JobRecord, Log, Reading};
 
-use logs::{as_format, jobs, located, shown, text};
+use crate::logs::{as_format, jobs, located, shown, text};
 
 const ZERO: i64 = 1_600_000_000;
 

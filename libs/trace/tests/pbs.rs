@@ -2,16 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
-#[path = "common/logs.rs"]
-mod logs;
-
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use lacuna_skip::{data, or_skip};
 use lacuna_trace::{Format, JobRecord, Log, Reading};
 
-use logs::{as_format, jobs, located, shown, text};
+use crate::logs::{as_format, jobs, located, shown, text};
 
 /// 12/21/2024 12:00:00 UTC.
 const NOON: i64 = 1_734_782_400;

@@ -7,8 +7,6 @@
     reason = "helpers of tests may panic"
 )]
 
-mod common;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -23,7 +21,7 @@ use lacuna_testkit::{Need, TestNats, data, or_skip, torch_python};
 
 use lacuna_runtime::nats_server;
 
-use common::all_built;
+use crate::common::all_built;
 
 fn lacuna(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lacuna"));

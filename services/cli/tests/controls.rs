@@ -8,8 +8,6 @@
     reason = "helpers of tests may panic"
 )]
 
-mod common;
-
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Output, Stdio};
@@ -21,7 +19,7 @@ use serde_json::Value;
 
 use lacuna_testkit::or_skip;
 
-use common::all_built;
+use crate::common::all_built;
 
 const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
 

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-mod common;
-
 use std::time::Duration;
 
 use lacuna_control_service::Config;
@@ -14,7 +12,7 @@ use lacuna_testkit::{in_virtual_time, until};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Clock, Kept, Pace, Reply, Request};
 
-use common::{cluster, start};
+use crate::common::{cluster, start};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -23,7 +21,7 @@ use lacuna_wire::address;
 use lacuna_wire::msg::{LeaseRecord, PlanState, Reply, Request, TrainersState};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use common::{cluster, start};
+use crate::common::{cluster, start};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -7,8 +7,6 @@
     reason = "a test may panic"
 )]
 
-mod common;
-
 use std::time::Duration;
 
 use lacuna_control_service::Config;
@@ -22,7 +20,7 @@ use lacuna_trainer::settings::Quota;
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, LeaseRecord, PlanState, Reply, Request};
 
-use common::{cluster, start};
+use crate::common::{cluster, start};
 
 const LIMIT: Duration = Duration::from_secs(20);
 const NODES: usize = 6;

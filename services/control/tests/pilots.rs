@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-mod common;
 #[path = "pilots/operator.rs"]
 mod operator;
 #[path = "pilots/owners.rs"]
@@ -19,7 +18,7 @@ use lacuna_testkit::{Service, in_virtual_and_real_time, in_virtual_time, node, p
 use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
 
-use common::{cluster, start};
+use crate::common::{cluster, start};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

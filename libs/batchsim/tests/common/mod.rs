@@ -1,10 +1,5 @@
 //! Simulates small workloads and checks the invariants second by second, by plain code.
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test binary uses its own part"
-)]
-#![allow(
+#![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,

@@ -6,9 +6,6 @@
     reason = "helpers of tests may panic"
 )]
 
-#[path = "../common/logs.rs"]
-mod logs;
-
 mod opening;
 mod sacct;
 mod states;

@@ -6,13 +6,11 @@
     reason = "a test that cannot go on stops"
 )]
 
-#[path = "../common/mutate.rs"]
-#[expect(dead_code, reason = "this test damages no logs")]
-mod mutate;
-mod samples;
+pub(crate) mod samples;
 
 use std::io::Write as _;
 
+use crate::mutate;
 use lacuna_model::{NodeId, Topology};
 use lacuna_trace::topology::{
     Contradiction, Fault, TopologyError, TopologyFormat, TopologyOptions, TopologyRead, load, read,
