@@ -1,8 +1,9 @@
 //! The examples of `deploy/external.md`, run against a real nats-server and ingest and checked by
 //! ingest's events; and the hook of `deploy/security.md`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use lacuna_model::{EventKind, NodeEvent};
@@ -44,24 +45,25 @@ fn said(output: &Output) -> String {
     format!("{}{err}", String::from_utf8_lossy(&output.stdout))
 }
 
-/// Makes nats-py available in a folder, if it is installed or can be fetched.
-fn nats_py(into: &std::path::Path) -> Result<PathBuf, Missing> {
-    let has = |path: &std::path::Path| {
+/// The folder of nats-py, which is fetched once and kept beside what cargo builds.
+fn nats_py() -> Result<PathBuf, Missing> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{NATS_PY}-{NKEYS}"));
+    let has = || {
         let mut python = Command::new("python3");
-        python
-            .args(["-c", "import nats.js, nkeys"])
-            .env("PYTHONPATH", path);
-        python.output().is_ok_and(|o| o.status.success())
+        python.args(["-c", "import nats.js, nkeys"]);
+        let done = python.env("PYTHONPATH", &into).output();
+        done.is_ok_and(|o| o.status.success())
     };
-    if has(into) {
-        return Ok(into.to_path_buf());
+    if !has() {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--upgrade", "--target"]);
+        let _ = pip.arg(&into).args([NATS_PY, NKEYS]).output();
+        let what = format!("neither {NATS_PY} nor {NKEYS} can be had");
+        Need::NatsPy.given(has(), what)?;
     }
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--target"]);
-    let _ = pip.arg(into).args([NATS_PY, NKEYS]).output();
-    let what = format!("neither {NATS_PY} nor {NKEYS} can be had");
-    Need::NatsPy.given(has(into), what)?;
-    Ok(into.to_path_buf())
+    Ok(into)
 }
 
 #[test]
@@ -82,8 +84,7 @@ fn the_examples_are_valid_and_show_every_type() {
 
 #[tokio::test]
 async fn the_python_example_publishes_what_counts_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let packages = or_skip!(nats_py(dir.path()));
+    let packages = or_skip!(nats_py());
     let (fleet, mut events) = fleet().await;
     let url = fleet.url();
     let publish = |args: &[&str]| {
@@ -126,8 +127,7 @@ async fn the_python_example_publishes_what_counts_once() {
 
 #[tokio::test]
 async fn the_python_example_publishes_with_the_identity_of_an_external_scheduler() {
-    let dir = tempfile::tempdir().unwrap();
-    let packages = or_skip!(nats_py(dir.path()));
+    let packages = or_skip!(nats_py());
     let server = KeyedServer::start().await;
     server
         .keys(&[

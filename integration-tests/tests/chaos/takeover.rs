@@ -72,7 +72,7 @@ async fn takeover(world: &mut World, service: &'static str, signal: Signal) -> f
         Err(_) => panic!("{service} is not taken over\n{}", world.logs()),
     };
     if signal == Signal::SIGSTOP {
-        tokio::time::sleep(Duration::from_secs_f64((10.0 - took).max(0.0))).await;
+        tokio::time::sleep(Duration::from_secs_f64((5.0 - took).max(0.0))).await;
         let before = world.process(at).ends.clone();
         world.process(at).signal(Signal::SIGCONT);
         let since = Stopwatch::start();
@@ -107,7 +107,7 @@ async fn a_standby_takes_over_from_the_active_instance() {
     for (signal, what) in [
         (Signal::SIGTERM, "stopped in order"),
         (Signal::SIGKILL, "killed"),
-        (Signal::SIGSTOP, "stopped for ten seconds"),
+        (Signal::SIGSTOP, "stopped for five seconds"),
     ] {
         for service in LED {
             let took = takeover(&mut world, service, signal).await;
