@@ -12,6 +12,9 @@ MAKEFLAGS += --no-print-directory
 CARGO := cargo
 ARGS ?=
 
+# Tests mostly wait, also where there are few cores.
+export RUST_TEST_THREADS ?= $(shell n=$$(nproc); echo $$((n < 4 ? 4 : n)))
+
 # The pinned nats-server, for tests and for `lacuna up`, unless the caller has chosen one.
 export LACUNA_NATS_SERVER ?= $(CURDIR)/.cache/bin/nats-server
 
@@ -39,17 +42,24 @@ demo: ## set up, build, and watch a recorded machine at 600 times its speed (abo
 replay: setup build ## the same machine in virtual time, without NATS; needs LACUNA_DATA or ARGS
 	@deploy/setup/replay.sh $(ARGS)
 
-.PHONY: test
-test: setup ## all tests, and those that did not run; LACUNA_REQUIRE=torch,docker,... fails without these
-	@# Everything at once: alone, the programs would be built with other features than beside tests.
+# Everything at once: alone, the programs would be built with other features than beside tests.
+.PHONY: built
+built: setup
 	$(CARGO) build --release --locked --workspace --bins --tests
-	@# The tests that did not run are listed at the end, also after a failure. Promises are checked
-	@# where all tests were asked for and none has failed.
-	@kept=$$(mktemp -d); trap 'rm -rf "$$kept"' EXIT; code=0; ran=; \
+
+.PHONY: test
+test: built ## all tests, and those that did not run; LACUNA_REQUIRE=torch,docker,... fails without these
+	@# Those of Python beside those of Rust. The tests that did not run are listed at the end, also after
+	@# a failure. Promises are checked where all tests were asked for and none has failed.
+	@kept=$$(mktemp -d); code=0; ran=; \
 	export LACUNA_SKIPPED="$${LACUNA_SKIPPED:-$$kept/skipped}"; touch "$$LACUNA_SKIPPED"; \
+	setsid libs/lacuna-py/check.sh >"$$kept/py" 2>&1 & py=$$!; \
+	trap 'kill -- -$$py 2>/dev/null || true; rm -rf "$$kept"' EXIT; \
 	[ ! -t 2 ] || export CARGO_TERM_COLOR="$${CARGO_TERM_COLOR:-always}"; \
 	$(CARGO) test --release --locked --workspace $(ARGS) 2>&1 | tee "$$kept/log" || code=$$?; \
-	[ $$code -ne 0 ] || libs/lacuna-py/check.sh || code=$$?; \
+	echo "The tests of Rust took $$SECONDS s"; \
+	wait $$py || code=$$?; cat "$$kept/py"; \
+	echo "The tests of Python ended $$SECONDS s after the beginning of both"; \
 	$(if $(strip $(ARGS)),,[ $$code -ne 0 ] || ran="--ran $$kept/log";) \
 	integration-tests/not_run.py $$ran "$$LACUNA_SKIPPED" || { cat "$$LACUNA_SKIPPED"; code=1; }; exit $$code
 
@@ -61,8 +71,7 @@ FAULTS ?= 70
 SEED ?= 1,2,3
 
 .PHONY: chaos
-chaos: setup ## fault injection, checked (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
-	$(CARGO) build --release --locked --workspace --bins --tests
+chaos: built ## fault injection, checked (some eight minutes); FAULTS=70 SEED=1,2,3 JSON=FILE
 	LACUNA_CHAOS_FAULTS=$(FAULTS) LACUNA_CHAOS_SEED=$(SEED) LACUNA_CHAOS_JSON=$(abspath $(JSON)) \
 		$(CARGO) test --release --locked --workspace --test all -- --ignored --nocapture \
 		chaos::invariants_hold_after_every_fault $(ARGS)
@@ -71,8 +80,7 @@ SEEDS ?= 1000
 FROM ?= 1
 
 .PHONY: simulate
-simulate: setup ## the whole loop in virtual time, faults from a seed, checked; SEEDS=1000 FROM=1
-	$(CARGO) build --release --locked --workspace --bins --tests
+simulate: built ## the whole loop in virtual time, faults from a seed, checked; SEEDS=1000 FROM=1
 	LACUNA_SIMULATE_SEEDS=$(SEEDS) LACUNA_SIMULATE_FROM=$(FROM) \
 		$(CARGO) test --release --locked --workspace --test all -- --nocapture \
 		chaos::virtual_world::in_virtual_time $(ARGS)
