@@ -311,6 +311,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
         plan,
         trainers_version: moment.number,
         latency_s: 0.012,
+        judged: None,
         runs: vec![],
     }
 }

@@ -205,7 +205,14 @@ fn dashboards_show_the_essential() {
         ),
         (
             "planner.json",
-            &["solve time", "gap", "outcome", "churn", "verdicts"],
+            &[
+                "solve time",
+                "gap",
+                "outcome",
+                "churn",
+                "verdicts",
+                "judged",
+            ],
         ),
         (
             "control.json",

@@ -628,16 +628,6 @@ fn services_and_replay_make_the_same_plans_without_forecasts() {
     case.check();
 }
 
-/// HiGHS ends by its work in both, whatever else the machine does.
-#[test]
-fn services_and_replay_make_the_same_plans_by_patterns() {
-    let case = Case {
-        policy: Policy::MilpPatterns,
-        ..generated("as-given")
-    };
-    case.check();
-}
-
 /// The first submission of the recorded trainers.
 const SUMMIT: Timestamp = Timestamp::from_unix(1_612_988_475);
 

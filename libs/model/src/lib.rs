@@ -67,8 +67,8 @@ pub use observed::ObservedHour;
 pub use output_lines::OutputLines;
 pub use past::{OwnerUse, Past, PastKind};
 pub use plan::{
-    Allocation, Followed, Generation, NodeChoice, Outcome, Plan, PlanReport, Policy, Rule,
-    RuleGain, Solve,
+    Allocation, Followed, Generation, JudgedPlan, NodeChoice, Outcome, Plan, PlanReport, Policy,
+    Rule, RuleGain, Solve,
 };
 pub use planning::{ForesightSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};

@@ -31,16 +31,13 @@ pub enum Policy {
     /// Nodes and sizes by forecasts: intervals of the nodes, in the order in which they are
     /// expected to leave, by dynamic programming.
     Forecast,
-    /// Nodes and sizes by forecasts: patterns of nodes, as a mixed-integer program with a bound.
-    MilpPatterns,
 }
 
 impl Policy {
     /// All policies.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::Auto,
         Self::Forecast,
-        Self::MilpPatterns,
         Self::Dp,
         Self::Milp,
         Self::EqualShare,
@@ -55,7 +52,6 @@ impl Policy {
             Self::Dp => "dp",
             Self::EqualShare => "equal-share",
             Self::Forecast => "forecast",
-            Self::MilpPatterns => "milp-patterns",
         }
     }
 
@@ -63,7 +59,7 @@ impl Policy {
     #[must_use]
     pub const fn forecasts(self) -> bool {
         match self {
-            Self::Auto | Self::Forecast | Self::MilpPatterns => true,
+            Self::Auto | Self::Forecast => true,
             Self::Dp | Self::Milp | Self::EqualShare => false,
         }
     }
@@ -72,7 +68,7 @@ impl Policy {
     #[must_use]
     pub const fn maximises(self) -> bool {
         match self {
-            Self::Auto | Self::Forecast | Self::MilpPatterns | Self::Dp | Self::Milp => true,
+            Self::Auto | Self::Forecast | Self::Dp | Self::Milp => true,
             Self::EqualShare => false,
         }
     }
@@ -215,6 +211,22 @@ pub struct Allocation {
     pub trainer: TrainerId,
     /// Its nodes, sorted; never empty.
     pub nodes: Vec<NodeId>,
+}
+
+/// What the judge found about an earlier decision. Both distances are relative to the bound on every
+/// answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct JudgedPlan {
+    /// The plan of the decision.
+    pub generation: Generation,
+    /// The moment of its pool.
+    pub as_of: Timestamp,
+    /// The most by which its value lies below the best.
+    pub gap: f64,
+    /// The least by which it does: how much better the best known answer is.
+    pub shortfall: f64,
+    /// Whether no answer is better than the best known one, to a thousandth.
+    pub proven: bool,
 }
 
 /// Which node trains which trainer. Immutable and numbered.

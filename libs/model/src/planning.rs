@@ -69,10 +69,8 @@ pub struct PlannerSettings {
     pub debounce: Span,
     /// Relative gap at which the solver may stop.
     pub gap: f64,
-    /// Most nodes of branch and bound for one solve of `milp`; `milp-patterns` takes ten at most.
+    /// Most nodes of branch and bound for one solve by HiGHS.
     pub tree_nodes: u32,
-    /// Most iterations of the simplex method for one relaxation of `milp-patterns`.
-    pub iterations: u32,
     /// Emergency stop of a solve. Solves end by their work long before; each one that is stopped is
     /// counted.
     #[serde(with = "SpanText")]
@@ -86,6 +84,9 @@ pub struct PlannerSettings {
     /// Age of the newest pool, in real time, beyond which no trainer grows.
     #[serde(with = "SpanText")]
     pub stale_after: Span,
+    /// The share of decisions that the judge solves again by mixed-integer programs, one at a time and
+    /// at the lowest priority; 0 turns it off. Plans do not depend on it.
+    pub judged_share: f64,
     /// Folder in which a plan that fails its check is saved; if absent, it is not saved.
     pub rejected_dir: Option<PathBuf>,
     /// How plans by forecasts are made.
@@ -101,12 +102,12 @@ impl Default for PlannerSettings {
             debounce: Span::from_ms(10),
             gap: 0.0,
             tree_nodes: 1_000,
-            iterations: 10_000,
             time_limit: Span::from_secs(30),
             node_choice: NodeChoice::default(),
             seed: 1,
             shortcuts: true,
             stale_after: Span::from_secs(30),
+            judged_share: 0.01,
             rejected_dir: None,
             foresight: ForesightSettings::default(),
         }
@@ -125,12 +126,14 @@ impl PlannerSettings {
             ("planner.stale_after", self.stale_after),
             ("planner.foresight.horizon", self.foresight.horizon),
         ])?;
-        for (key, count) in [
-            ("planner.tree_nodes", self.tree_nodes),
-            ("planner.iterations", self.iterations),
-        ] {
-            SettingError::unless(count > 0, key, count, "a number from 1")?;
-        }
+        let nodes = self.tree_nodes;
+        SettingError::unless(nodes > 0, "planner.tree_nodes", nodes, "a number from 1")?;
+        SettingError::unless(
+            (0.0..=1.0).contains(&self.judged_share),
+            "planner.judged_share",
+            self.judged_share,
+            "a number from 0 to 1",
+        )?;
         SettingError::unless(
             (0.0..1.0).contains(&self.gap),
             "planner.gap",

@@ -32,11 +32,6 @@ pub enum Doubt {
         /// Number of these holes.
         holes: u32,
     },
-    /// The requested policy failed, and another one allocated the holes.
-    FellBack {
-        /// The requested policy and the reason of its failure.
-        why: String,
-    },
     /// The planner has an internal error, so no trainer grows.
     Internal {
         /// The error.

@@ -282,7 +282,7 @@ impl BySizes {
                 (sizes, solve)
             }
             Policy::Milp => milp::solve(problem, &self.settings.milp),
-            Policy::Auto | Policy::Dp | Policy::Forecast | Policy::MilpPatterns => {
+            Policy::Auto | Policy::Dp | Policy::Forecast => {
                 let sizes = self.solver.solve(problem);
                 let mut solve = solved(&sizes, "dp");
                 solve.shortcut = match self.solver.proof() {
@@ -317,12 +317,12 @@ fn equal_share_of_kinds(problem: &MixProblem, options: &MilpOptions) -> (MixSize
 
 /// A seed from the start times of the slots, in any order.
 pub(crate) fn seed(seed: u64, slots: &[Slot]) -> u64 {
-    let mixed = slots.iter().map(|slot| mix(slot.since_ms as u64));
+    let mixed = slots.iter().map(|slot| scatter(slot.since_ms as u64));
     seed ^ mixed.fold(slots.len() as u64, u64::wrapping_add)
 }
 
 /// Scatters bits (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014).
-const fn mix(bits: u64) -> u64 {
+pub(crate) const fn scatter(bits: u64) -> u64 {
     let bits = bits.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -9,7 +9,6 @@
 //! |---|---|
 //! | [`Policy::Auto`] | as [`Policy::Forecast`], [`Policy::Dp`] or [`Policy::EqualShare`], whichever brought most in the last hours ([`crate::guard`]); as [`Policy::Dp`] while the pool does not tell which holes end together |
 //! | [`Policy::Forecast`] | nodes and sizes at once by forecasts: consecutive blocks ([`crate::placement::blocks`]) |
-//! | [`Policy::MilpPatterns`] | the same, improved by a mixed-integer program ([`crate::placement::columns`]) |
 //! | [`Policy::Dp`], [`Policy::Milp`], [`Policy::EqualShare`] | sizes first, then nodes by [`choose`] |
 //!
 //! **One path.** A policy proposes, places and judges. What a trainer gains on a node set is its rate
@@ -25,10 +24,10 @@
 //! follows forecasts until others have brought more. The shadow price of a node-second comes from a
 //! first decision for the same situation. The start times of the idle
 //! slots seed random choices. Solves by HiGHS end by counts: nodes of the tree, iterations of the
-//! simplex method, columns, rounds of pricing.
+//! simplex method.
 //!
-//! The mixed-integer programs ([`Policy::Milp`], [`Policy::MilpPatterns`]) also have an emergency
-//! stop by the clock (`planner.time_limit`, 30 s). A solve that it ends may differ, and
+//! The mixed-integer programs ([`Policy::Milp`], and more than two kinds of nodes) also have an
+//! emergency stop by the clock (`planner.time_limit`, 30 s). A solve that it ends may differ, and
 //! [`Solve::stopped_by_clock`] says so: `lacuna_planner_clock_stops_total` in the planner,
 //! `clock_stops` in a replay.
 
@@ -37,6 +36,7 @@ use lacuna_model::{Policy, Rule};
 use crate::by_sizes::{BySizes, seed};
 use crate::decision::Decision;
 use crate::guard::Guard;
+use crate::judge::{Case, NotJudged};
 use crate::placement::blocks::BlockPlacer;
 use crate::placement::forecast;
 use crate::problem::{MixProblem, Problem, Situation};
@@ -93,10 +93,9 @@ impl Decider {
             })
     }
 
-    /// Decides. `stopwatch` gives seconds since any fixed moment. A solve that reaches its
-    /// emergency stop ends with its best answer so far.
+    /// Decides. A solve that reaches its emergency stop ends with its best answer so far.
     #[must_use]
-    pub fn decide(&mut self, situation: &Situation<'_>, stopwatch: &dyn Fn() -> f64) -> Decision {
+    pub fn decide(&mut self, situation: &Situation<'_>) -> Decision {
         if let Some(doubt) = &situation.doubt {
             return forecast::keep(situation, doubt.clone());
         }
@@ -104,33 +103,27 @@ impl Decider {
             return self.sizes.decide(situation, self.settings.policy);
         }
         if self.settings.policy != Policy::Auto {
-            return self.decide_by(Rule::Forecasts, situation, None, stopwatch);
+            return self.decide_by(Rule::Forecasts, situation, None);
         }
         let mut guard = std::mem::take(&mut self.guard);
         let decision = match guard.arrive(situation) {
-            Some(rule) => self.guarded(&mut guard, rule, situation, stopwatch),
-            None => self.decide_by(Rule::Forecasts, situation, None, stopwatch),
+            Some(rule) => self.guarded(&mut guard, rule, situation),
+            None => self.decide_by(Rule::Forecasts, situation, None),
         };
         self.guard = guard;
         decision
     }
 
     /// Decides by a rule; the other rules decide in their shadows.
-    fn guarded(
-        &mut self,
-        guard: &mut Guard,
-        rule: Rule,
-        situation: &Situation<'_>,
-        stopwatch: &dyn Fn() -> f64,
-    ) -> Decision {
+    fn guarded(&mut self, guard: &mut Guard, rule: Rule, situation: &Situation<'_>) -> Decision {
         let kept_s = Some(guard.kept_s());
         for other in Rule::ALL.into_iter().filter(|other| *other != rule) {
             let posed = guard.pose(other, situation);
             let posed = posed.within(situation);
-            let decision = self.decide_by(other, &posed, kept_s, stopwatch);
+            let decision = self.decide_by(other, &posed, kept_s);
             guard.take(other, &posed, &decision);
         }
-        let mut decision = self.decide_by(rule, situation, kept_s, stopwatch);
+        let mut decision = self.decide_by(rule, situation, kept_s);
         guard.take(rule, situation, &decision);
         decision.followed = Some(guard.followed());
         decision
@@ -141,7 +134,6 @@ impl Decider {
         rule: Rule,
         situation: &Situation<'_>,
         kept_s: Option<f64>,
-        stopwatch: &dyn Fn() -> f64,
     ) -> Decision {
         match (rule, situation.pool_forecast) {
             (Rule::Forecasts, Some(pool_forecast)) => {
@@ -151,12 +143,19 @@ impl Decider {
                     settings: &self.settings,
                     seed: seed(self.settings.seed, situation.slots),
                     kept_s,
-                    stopwatch,
                 };
                 forecast::decide(&mut self.placer, &query)
             }
             _ => self.sizes.decide(situation, rule.policy()),
         }
+    }
+
+    /// The newest decision as a case for the judge.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be judged.
+    pub fn case(&self, decision: &Decision) -> Result<Case, NotJudged> {
+        Case::new(decision, self.problem(), self.mixed())
     }
 
     /// Poses the problem over sizes of a situation.

@@ -7,19 +7,21 @@
 //! | [`placement`] | nodes: value of a node set, blocks, columns, decisions by forecasts, [`choose`] |
 //! | `plan` | from names to ordinals and back: [`Planner`], [`check`], [`explain`] |
 //!
-//! `guard` compares the rules of the policy `auto` by what they bring.
+//! `guard` compares the rules of the policy `auto` by what they bring; [`judge`] solves decisions again,
+//! off the path.
 //!
 //! [`Decider`] is the one choice of policy, on ordinals. [`Planner`] wraps it with names for every
 //! change of a live cluster; a replay calls the [`Decider`] itself.
 //!
 //! Each file depends only on files below it: `problem`, `solve`, `placement`, [`Settings`] and
-//! [`Decision`], `by_sizes`, `guard`, [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
+//! [`Decision`], `by_sizes`, `guard`, [`judge`], [`Decider`], `plan`. So [`Situation`] lies in `problem`, below all policies. The
 //! choice of nodes for known sizes ([`choose`]) lies in `placement`, since it works on ordinals.
 
 mod by_sizes;
 mod decider;
 mod decision;
 mod guard;
+pub mod judge;
 pub mod placement;
 mod plan;
 mod problem;

@@ -34,21 +34,24 @@ pub struct Verified {
     pub disagreements: u64,
     /// Decisions that the MILP solver did not prove optimal within its time.
     pub unproven: u64,
-    /// Mean relative gap between plans by forecasts and the bound of the program over patterns.
+    /// Mean relative gap between plans by forecasts and the judge's bound.
     #[serde(default)]
     pub mean_gap: f64,
+    /// The median of these gaps.
+    #[serde(default)]
+    pub p50_gap: f64,
     /// The gap that 99 % of these plans do not exceed.
     #[serde(default)]
     pub p99_gap: f64,
-    /// Sum of the values by which plans by forecasts fall short of those of the program over
-    /// patterns, over the sum of the latter's values.
+    /// Sum of the values by which plans by forecasts fall short of the best known ones, over the sum of
+    /// the latter's values.
     #[serde(default)]
     pub shortfall: f64,
 }
 
 impl Verified {
-    /// Largest accepted shortfall of one plan by forecasts, as a fraction of the value of the plan
-    /// by the program over patterns. Both are near the optimum where values are large.
+    /// Largest accepted shortfall of one plan by forecasts, as a fraction of the value of the best
+    /// known one. Both are near the optimum where values are large.
     pub const SHORT_OF_ONE: f64 = 0.25;
     /// Largest accepted shortfall of all plans of a replay in sum.
     pub const SHORT_OF_ALL: f64 = 0.02;

@@ -23,9 +23,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use lacuna_model::{
-    Efficiency, Epoch, Generation, Harm, KindName, KindUse, NodeEvent, NodeId, NodeKinds, OwnerUse,
-    Plan, Pool, RunId, Stalls, Timestamp, Topology, TrainerId, TrainerRecord, TrainerSpec, Trouble,
-    Troubled, is_default,
+    Efficiency, Epoch, Generation, Harm, JudgedPlan, KindName, KindUse, NodeEvent, NodeId,
+    NodeKinds, OwnerUse, Plan, Pool, RunId, Stalls, Timestamp, Topology, TrainerId, TrainerRecord,
+    TrainerSpec, Trouble, Troubled, is_default,
 };
 
 pub use lacuna_model::{
@@ -230,6 +230,9 @@ pub struct PlanState {
     pub runs: Vec<(TrainerId, RunId)>,
     /// Wall-clock seconds from the arrival of the newest input to this plan.
     pub latency_s: f64,
+    /// What the judge found last about an earlier plan of this planner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judged: Option<JudgedPlan>,
 }
 
 /// The leases of one shard that are in force, sent by control. An agent whose lease is not renewed

@@ -143,6 +143,7 @@ fn plan(
         trainers_version: version,
         runs: Vec::new(),
         latency_s: 0.0,
+        judged: None,
     }
 }
 

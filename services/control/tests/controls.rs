@@ -100,6 +100,7 @@ async fn plan(bus: &Bus, generation: u64, nodes: std::ops::Range<usize>) {
         trainers_version: trainers.version,
         runs: trainers.runs(),
         latency_s: 0.0,
+        judged: None,
     };
     bus.store(&address::plan(&cluster()), &plan, "")
         .await

@@ -381,6 +381,7 @@ fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
             trainers_version: 1,
             runs: Vec::new(),
             latency_s: 0.0,
+            judged: None,
         };
         bus.store(&address::plan(&cluster()), &plan, "")
             .await

@@ -94,8 +94,8 @@ struct DecisionArgs {
     /// Solve each decision a second time, and fail (exit code 1) if that shows a wrong one. Without
     /// forecasts, dp and milp (whole, gap 0) must agree on the objective to 1e-6. With forecasts,
     /// each plan must have the value that it states (found again from its nodes, to 1e-6), be worth
-    /// no less than keeping all, and fall short of the program over patterns, which starts from it,
-    /// by no more than 25 %; all plans in sum by no more than 2 %
+    /// no less than keeping all, and fall short of the judge's answer by no more than 25 %; all plans in
+    /// sum by no more than 2 %. The output has the gaps to the judge's bound too
     #[arg(long)]
     verify: bool,
     /// Save the allocation problem of an event, or the one that took longest; `lacuna-lab solve`

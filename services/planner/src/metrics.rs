@@ -1,6 +1,7 @@
 //! Metrics of the planner.
 
-use lacuna_model::{HoleVerdict, Outcome, Plan, Rule, Verdict};
+use lacuna_model::{HoleVerdict, JudgedPlan, Outcome, Plan, Rule, Verdict};
+use lacuna_planner::judge::NotJudged;
 use lacuna_runtime::metrics::{self, Error, Registry};
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
@@ -23,6 +24,12 @@ const SHORTCUTS: [&str; 3] = [
     lacuna_planner::milp::CERTIFICATE,
     lacuna_planner::milp::PEGGING,
 ];
+/// Upper bounds for gaps of judged decisions, relative.
+const GAPS: [f64; 10] = [
+    0.0, 0.000_1, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5,
+];
+/// The outcome of a decision that came while another one was judged.
+pub(crate) const BUSY: &str = "busy";
 const TRAINERS: [&str; 8] = [
     "start",
     "grow",
@@ -58,6 +65,9 @@ pub struct Metrics {
     holes: GaugeVec,
     rule: GaugeVec,
     gain: GaugeVec,
+    judged: IntCounterVec,
+    judged_gap: Histogram,
+    judged_seconds: Histogram,
 }
 
 impl Metrics {
@@ -158,6 +168,24 @@ impl Metrics {
                  best rate",
                 &["rule"],
             )?,
+            judged: metrics::counters(
+                registry,
+                "lacuna_planner_judged_total",
+                "decisions that were to be solved again by mixed-integer programs, by outcome",
+                &["outcome"],
+            )?,
+            judged_gap: metrics::histogram(
+                registry,
+                "lacuna_planner_judged_gap_ratio",
+                "the most by which a judged decision lies below the best, relative to the bound",
+                &GAPS,
+            )?,
+            judged_seconds: metrics::histogram(
+                registry,
+                "lacuna_planner_judged_seconds",
+                "time of a judgement, off the path",
+                &BOUNDS,
+            )?,
         };
         for label in ["published", "unchanged", "rejected", "unsent"] {
             made.plans.with_label_values(&[label]);
@@ -180,6 +208,10 @@ impl Metrics {
         for rule in Rule::ALL {
             made.rule.with_label_values(&[rule.name()]);
             made.gain.with_label_values(&[rule.name()]);
+        }
+        let reasons = NotJudged::ALL.map(NotJudged::name);
+        for label in ["proven", "bounded", BUSY].into_iter().chain(reasons) {
+            made.judged.with_label_values(&[label]);
         }
         Ok(made)
     }
@@ -212,6 +244,19 @@ impl Metrics {
         let shortcut = solve.shortcut.as_deref().unwrap_or("none");
         self.shortcuts.with_label_values(&[shortcut]).inc();
         self.clock_stops.inc_by(u64::from(solve.stopped_by_clock));
+    }
+
+    /// Counts a decision that is not judged.
+    pub(crate) fn not_judged(&self, reason: &str) {
+        self.judged.with_label_values(&[reason]).inc();
+    }
+
+    /// Counts a judgement.
+    pub(crate) fn judged(&self, judged: &JudgedPlan, seconds: f64) {
+        let outcome = if judged.proven { "proven" } else { "bounded" };
+        self.judged.with_label_values(&[outcome]).inc();
+        self.judged_gap.observe(judged.gap);
+        self.judged_seconds.observe(seconds);
     }
 
     /// Sets the gauges of the newest plan.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lacuna_model::{Generation, PlannerSettings, Span};
+use lacuna_model::{Generation, JudgedPlan, PlannerSettings, Span};
 use lacuna_planner::Planner;
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::leader::LOOP;
@@ -10,6 +10,7 @@ use lacuna_runtime::{BusError, Misconfigured, NoArgs, Running, ServiceError, Sta
 use lacuna_wire::address;
 use lacuna_wire::msg::PlanState;
 
+use crate::judging::Judge;
 use crate::metrics::Metrics;
 use crate::pending::{Mode, Pending};
 use crate::save::save;
@@ -43,7 +44,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let places = ctx.bus.last(&address::topology(&ctx.cluster)).await?;
     let places = places.map(|kept| kept.message).unwrap_or_default();
     let mut pending = Pending::new(generation, settings.stale_after).knowing(places);
-    let mut solver = Solver::new(planner);
+    let mut solver = Solver::new(planner, settings.judged_share);
+    let mut judge = Judge::default();
     let mut pools = ctx
         .bus
         .follow(&address::pool(&ctx.cluster), Start::Last)
@@ -70,7 +72,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
         // The rarest branch comes first, so that no branch starves.
         tokio::select! {
             biased;
-            () = ctx.shutdown.cancelled() => return Ok(()),
+            () = ctx.shutdown.cancelled() => break,
             () = link.changed() => {
                 let now = link.seen();
                 if now.up && std::mem::replace(&mut connection, now.generation) != now.generation {
@@ -83,12 +85,19 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
             }
             state = topologies.next() => pending.take_places(state?.message),
             _ = timer.tick() => {}
+            () = judge.next(&metrics), if judge.busy() => {}
             solved = solver.next(), if solver.busy() => {
-                let solved = solved?;
+                let mut solved = solved?;
                 let sound = solved.violations.is_empty();
-                finish(&ctx, &settings, &mut pending, &metrics, &mut newest, solved).await;
+                let case = solved.case.take();
+                let plan = (solved.plan.generation, solved.plan.as_of);
+                let judged = judge.newest();
+                finish(&ctx, &settings, &mut pending, &metrics, &mut newest, (solved, judged)).await;
                 if sound {
                     solving.ok();
+                    if let Some(case) = case {
+                        judge.give(plan, case, &metrics);
+                    }
                 } else {
                     solving.fail("the newest plan failed its check and was not published");
                 }
@@ -115,6 +124,8 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
             }
         }
     }
+    judge.end().await;
+    Ok(())
 }
 
 /// Time until the solver gets the next task; nothing if none is due.
@@ -136,7 +147,7 @@ async fn finish(
     pending: &mut Pending,
     metrics: &Metrics,
     newest: &mut u64,
-    solved: Solved,
+    (solved, judged): (Solved, Option<JudgedPlan>),
 ) {
     metrics.solved(&solved.plan, solved.seconds);
     for error in &solved.refused {
@@ -169,6 +180,7 @@ async fn finish(
         trainers_version: version,
         runs: solved.task.trainers.runs(),
         latency_s: watch.seconds(),
+        judged,
     };
     let correlation = &solved.task.correlation;
     // The plan is stored only directly after the newest known one. So a delayed plan of a former

@@ -2,10 +2,10 @@
 //! pending inputs, so that the next task is always the newest.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
 
 use lacuna_model::Plan;
 use lacuna_planner::check::{Context, Violation, check};
+use lacuna_planner::judge::{self, Case, NotJudged};
 use lacuna_planner::objective::ObjectiveError;
 use lacuna_planner::{Input, Planner};
 use lacuna_runtime::{ServiceError, Stopwatch, task};
@@ -26,6 +26,8 @@ pub struct Solved {
     pub violations: Vec<Violation>,
     /// Errors of the objective for single trainers; each is reported once.
     pub refused: Vec<ObjectiveError>,
+    /// The decision, if it is to be judged.
+    pub case: Option<Result<Case, NotJudged>>,
 }
 
 /// The planner, which works on one task at a time.
@@ -38,15 +40,18 @@ pub struct Solver {
 #[derive(Debug)]
 struct Work {
     planner: Planner,
+    /// The share of decisions to judge.
+    judged_share: f64,
     reported: BTreeSet<String>,
 }
 
 impl Solver {
     /// A solver that has no task yet.
     #[must_use]
-    pub fn new(planner: Planner) -> Self {
+    pub fn new(planner: Planner, judged_share: f64) -> Self {
         let work = Work {
-            planner: planner.timed_by(seconds),
+            planner,
+            judged_share,
             reported: BTreeSet::new(),
         };
         Self {
@@ -69,7 +74,7 @@ impl Solver {
         let work = self.idle.take();
         let mut work = work.ok_or("the solver takes no task")?;
         self.solving = Some(task::blocking(move || {
-            let solved = solve(&mut work.planner, task, &mut work.reported);
+            let solved = solve(&mut work, task);
             (work, solved)
         }));
         Ok(())
@@ -91,13 +96,8 @@ impl Solver {
     }
 }
 
-/// Seconds since the first call.
-fn seconds() -> f64 {
-    static START: OnceLock<Stopwatch> = OnceLock::new();
-    START.get_or_init(Stopwatch::start).seconds()
-}
-
-fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> Solved {
+fn solve(work: &mut Work, task: Task) -> Solved {
+    let planner = &mut work.planner;
     let watch = Stopwatch::start();
     let (pool, state) = (&task.pool, &task.trainers);
     let plan = planner.plan_of(&Input {
@@ -123,12 +123,16 @@ fn solve(planner: &mut Planner, task: Task, reported: &mut BTreeSet<String>) -> 
     };
     let violations = check(&plan, &context);
     let mut refused = planner.refused().to_vec();
-    refused.retain(|error| reported.insert(error.to_string()));
+    refused.retain(|error| work.reported.insert(error.to_string()));
+    let seed = planner.settings().seed;
+    let picked = judge::picks(work.judged_share, seed, task.generation);
+    let case = picked.then(|| planner.case());
     Solved {
         plan,
         seconds,
         violations,
         refused,
+        case,
         task,
     }
 }

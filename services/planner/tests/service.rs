@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_model::{
-    ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Timestamp,
+    ClusterId, Forecast, ForecastPoint, Generation, Joint, OrderSource, Outcome, Plan,
+    PlannerSettings, Timestamp,
 };
 use lacuna_planner_service::{Config, Metrics, Sections, run};
 use lacuna_runtime::metrics::{Registry, expose};
@@ -26,7 +27,13 @@ fn cluster() -> ClusterId {
 }
 
 async fn start(nats: &Server) -> Service<Sections> {
-    Service::start(nats, &cluster(), "planner", Config::default(), |context| {
+    start_with(nats, PlannerSettings::default()).await
+}
+
+async fn start_with(nats: &Server, settings: PlannerSettings) -> Service<Sections> {
+    let mut config = Config::default();
+    config.planner = settings;
+    Service::start(nats, &cluster(), "planner", config, |context| {
         run(context, NoArgs {})
     })
     .await
@@ -192,7 +199,7 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
             .await
             .unwrap();
         let plan = next(&mut plans).await.message.plan;
-        assert_eq!(plan.report.solve.solver, "segments");
+        assert_eq!(plan.report.solve.solver, "dp over nodes");
         let names: Vec<&str> = plan.allocations[0]
             .nodes
             .iter()
@@ -216,6 +223,52 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
         assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
         planner.stop().await;
     });
+}
+
+/// The plans of three pools where this share of decisions is judged, and the number of proofs.
+fn judged(share: f64) -> (Vec<PlanState>, f64) {
+    let (out, plans) = std::sync::mpsc::channel();
+    in_virtual_time(async |nats| {
+        let bus = nats.connect(&cluster(), "test").await;
+        let mut plans = bus
+            .follow(&address::plan(&cluster()), Start::New)
+            .await
+            .unwrap();
+        let settings = PlannerSettings {
+            judged_share: share,
+            ..PlannerSettings::default()
+        };
+        let planner = start_with(&nats, settings).await;
+        trainers(&bus, 1, &[]).await;
+        let mut states = Vec::new();
+        for (seq, names) in [(1, &["a"][..]), (2, &["a", "b"]), (3, &["b", "c", "d"])] {
+            say(&bus, seq, names).await;
+            states.push(next(&mut plans).await.message);
+        }
+        let proven = r#"lacuna_planner_judged_total{outcome="proven"}"#;
+        out.send((states, planner.metric(proven))).unwrap();
+        planner.stop().await;
+    });
+    plans.recv().unwrap()
+}
+
+#[test]
+fn judging_changes_no_plan_and_the_next_plan_says_what_was_found() {
+    let ((plain, none), (states, proven)) = (judged(0.0), judged(1.0));
+    assert_eq!(none, 0.0);
+    assert!(proven >= 2.0, "{proven}");
+    assert!(plain.iter().all(|state| state.judged.is_none()));
+    let found = states[2].judged.unwrap();
+    assert_eq!(found.generation, states[1].plan.generation);
+    assert!(found.proven && found.gap == 0.0, "{found:?}");
+    let unnumbered = |states: Vec<PlanState>| {
+        let plans = states.into_iter().map(|state| Plan {
+            generation: Generation(0),
+            ..state.plan
+        });
+        plans.collect::<Vec<Plan>>()
+    };
+    assert_eq!(unnumbered(plain), unnumbered(states));
 }
 
 #[test]

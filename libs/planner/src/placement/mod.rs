@@ -42,7 +42,7 @@
 //! **Shared uplinks.** Where an uplink carries few crossing trainers at full speed, `O_j(n)` of a
 //! crossing trainer falls with their number ([`crate::Switches::crowds`]). The value of a node set
 //! then depends on those of others. Whole answers are judged by it, those over several owners too, each
-//! also with fewer crossing trainers (`lighter`). Columns solve further programs with fewer.
+//! also with fewer crossing trainers (`lighter`).
 //!
 //! **Method.** [`blocks`] finds node sets by dynamic programming over the order. [`columns`] is the
 //! same problem as a mixed-integer program with a bound. [`forecast`] makes the request from a pool

@@ -14,6 +14,7 @@ use super::translate::{Translated, translate};
 use super::verdict;
 use crate::decider::Decider;
 use crate::decision::Decision;
+use crate::judge::{Case, NotJudged};
 use crate::objective::{Objective, ObjectiveError};
 use crate::placement::forecast;
 use crate::problem::{Candidate, History, PoolForecast, Situation};
@@ -48,18 +49,8 @@ pub struct Input<'a> {
 pub struct Planner {
     decider: Decider,
     roster: Roster,
-    stopwatch: Seconds,
-}
-
-/// Seconds since any fixed moment.
-#[derive(Debug, Clone, Copy)]
-struct Seconds(fn() -> f64);
-
-impl Default for Seconds {
-    /// A stopwatch that never advances.
-    fn default() -> Self {
-        Self(|| 0.0)
-    }
+    /// The newest decision.
+    decided: Option<Decision>,
 }
 
 impl Planner {
@@ -78,14 +69,6 @@ impl Planner {
     #[must_use]
     pub fn maximising(mut self, objective: Objective) -> Self {
         self.roster = Roster::new(objective, self.settings().horizon.as_secs_f64());
-        self
-    }
-
-    /// The planner with a stopwatch (seconds since any fixed moment) for the emergency stop of
-    /// solves. Without one they end by their work alone.
-    #[must_use]
-    pub fn timed_by(mut self, stopwatch: fn() -> f64) -> Self {
-        self.stopwatch = Seconds(stopwatch);
         self
     }
 
@@ -179,18 +162,29 @@ impl Planner {
             }),
             doubt: input.stale.then_some(Doubt::StalePool),
         };
-        let decision = self.decider.decide(&situation, &self.stopwatch.0);
+        let decision = self.decider.decide(&situation);
         let report = self.report(input, &case, &situation, kinds.as_ref(), &decision);
         let repooled = decision.evaluation.iter().flat_map(|f| &f.repooled);
         let id = |&j: &u32| name(&case, trainers, j);
-        Plan {
+        let plan = Plan {
             generation: input.generation,
             as_of: pool.as_of,
             seq: pool.seq,
             allocations: allocations(&case, trainers, &candidates, &decision.owners),
             repooled: repooled.filter_map(id).collect(),
             report,
-        }
+        };
+        self.decided = Some(decision);
+        plan
+    }
+
+    /// The decision of the newest plan as a case for the judge.
+    ///
+    /// # Errors
+    /// The reason for which it cannot be judged.
+    pub fn case(&self) -> Result<Case, NotJudged> {
+        let decided = self.decided.as_ref().ok_or(NotJudged::Doubt)?;
+        self.decider.case(decided)
     }
 
     /// Errors of the objective for single trainers of the newest plan; those keep their own

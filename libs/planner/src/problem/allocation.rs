@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use lacuna_model::among;
 use serde::{Deserialize, Serialize};
 
 use super::mixes::OnKinds;
@@ -109,13 +108,6 @@ impl Far {
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// What is left where `crowd` trainers share an uplink, 1 or more; see [`Item::rate_on`].
-    #[must_use]
-    pub(crate) fn among(&self, crowd: f64) -> Self {
-        let tier = |shares: &Arc<[f64]>| shares.iter().map(|share| among(*share, crowd)).collect();
-        Self(self.0.iter().map(tier).collect())
     }
 
     /// The share that is left on `nodes` nodes at a tier; beyond the last count, that of the last.

@@ -36,13 +36,13 @@ use lacuna_model::{Outcome, PlannerSettings, Solve};
 
 use crate::{Item, Problem, Sizes, dp};
 
-/// Limits of the mixed-integer programs, over counts and over columns. Solves end by counts, which
+/// Limits of the mixed-integer programs, over counts and over mixes. Solves end by counts, which
 /// are the same on every machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MilpOptions {
     /// Most nodes of branch and bound.
     pub tree_nodes: u32,
-    /// Most iterations of the simplex method for one relaxation over columns.
+    /// Most iterations of the simplex method for one relaxation over mixes.
     pub iterations: u32,
     /// Emergency stop by the wall clock; [`Solve::stopped_by_clock`] reports it.
     pub time_limit: Duration,
@@ -57,7 +57,7 @@ impl From<&PlannerSettings> for MilpOptions {
     fn from(settings: &PlannerSettings) -> Self {
         Self {
             tree_nodes: settings.tree_nodes,
-            iterations: settings.iterations,
+            iterations: 10_000,
             time_limit: settings.time_limit.to_std(),
             gap: settings.gap,
             shortcuts: settings.shortcuts,

@@ -8,7 +8,7 @@
 //! | `solve/<policy>.rs`, `solve/mod.rs`, `lib.rs` | `solve`, from a [`crate::Problem`] to [`crate::Sizes`]; `equal_share.rs` is the shortest |
 //! | `decider.rs` | its call in `Decider::solve`, for which the compiler asks, and its line in the table on top |
 //! | `services/cli/src/replay/args.rs` | its words in the help, for which the compiler asks |
-//! | each file of `grep -rl milp-patterns deploy`, `CHANGELOG.md`, the picture in `ARCHITECTURE.md` | its words for people; a test demands the one in `deploy/lacuna.toml` |
+//! | each file of `grep -rl equal-share deploy`, `CHANGELOG.md`, the picture in `ARCHITECTURE.md` | its words for people; a test demands the one in `deploy/lacuna.toml` |
 //!
 //! The planner service takes it from `planner.policy` and the replay from `--policy`: neither has a
 //! list of its own. A hole is one node, so a policy over sizes chooses no holes: [`crate::choose`]

@@ -62,7 +62,7 @@ fn decide(
         node_choice: NodeChoice::Together,
         ..Settings::default()
     };
-    let decision = Decider::new(settings).decide(&situation, &|| 0.0);
+    let decision = Decider::new(settings).decide(&situation);
     let broken = lacuna_planner::check::check_decision(&situation, &decision);
     assert_eq!(broken, []);
     decision.owners

@@ -9,7 +9,7 @@ use lacuna_model::{
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::{Input, Planner, Settings};
 
-use crate::forecast::nodes_of;
+use crate::forecast::{ends_at, nodes_of, with_forecasts};
 use crate::language::{Case, case, node};
 
 fn kind(name: &str) -> KindName {
@@ -49,8 +49,20 @@ fn by_kind(mut case: Case, together: bool) -> Case {
     case
 }
 
+/// A planner after its decision over two kinds with forecasts.
+pub(crate) fn two_kinds(policy: Policy) -> Planner {
+    let case = by_kind(case().hole(6, "20m").trainer("a"), true);
+    let case = with_forecasts(case, &vec![ends_at(900.0); 6], Some(0.5));
+    planned_by(&case, Some(&kinds(4, 6)), policy).0
+}
+
 /// A plan, which is sound.
 fn planned(case: &Case, kinds: Option<&NodeKinds>, policy: Policy) -> Plan {
+    planned_by(case, kinds, policy).1
+}
+
+/// A plan, which is sound, and its planner.
+fn planned_by(case: &Case, kinds: Option<&NodeKinds>, policy: Policy) -> (Planner, Plan) {
     let mut planner = Planner::new(Settings {
         horizon: case.horizon,
         policy,
@@ -72,7 +84,7 @@ fn planned(case: &Case, kinds: Option<&NodeKinds>, policy: Policy) -> Plan {
         ..case.context()
     };
     assert_eq!(check(&plan, &context), [], "{plan:#?}");
-    plan
+    (planner, plan)
 }
 
 fn verdict(plan: &Plan, name: &str) -> Verdict {

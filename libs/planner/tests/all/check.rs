@@ -205,7 +205,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         history: None,
         doubt: None,
     };
-    let mut decision = Decider::default().decide(&posed, &|| 0.0);
+    let mut decision = Decider::default().decide(&posed);
     assert_eq!(decision.sizes.counts, [3, 2]);
     let (mut limit, mut changed) = (None, candidates.clone());
     mutate(&mut changed, &mut limit, &mut decision);
@@ -293,7 +293,7 @@ fn i18_a_value_without_the_trainers_that_share_an_uplink() {
         history: None,
         doubt: None,
     };
-    let decide = |switches| Decider::new(settings(true)).decide(&situation(switches), &|| 0.0);
+    let decide = |switches| Decider::new(settings(true)).decide(&situation(switches));
     let (mut sound, alone) = (decide(&shared), decide(&switches));
     assert_eq!(sound.owners, slots.map(|slot| slot.owner));
     let numbers = |decision: &Decision| -> Vec<u32> {

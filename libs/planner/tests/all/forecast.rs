@@ -139,7 +139,7 @@ fn nodes_that_end_while_their_pilots_start_go_to_no_program() {
     let case = case().hole(2, "5m").trainer("a").nodes(1..=2);
     let case = case.costs(1.0, 1.0).holds([1]);
     let mut case = with_forecasts(case, &[ends_at(30.0), ends_at(900.0)], Some(0.0));
-    for policy in [Policy::Forecast, Policy::MilpPatterns, Policy::Dp] {
+    for policy in [Policy::Forecast, Policy::Dp] {
         let settings = Settings {
             policy,
             horizon: Span::from_secs(30),
@@ -158,43 +158,6 @@ fn nodes_that_end_while_their_pilots_start_go_to_no_program() {
         case.trainers[0].spec.launch = program();
         let counts = [0.0, 5.0, 40.0].map(|pilot_s| nodes(&case, pilot_s));
         assert_eq!(counts, [2, 2, 1], "{policy:?}");
-    }
-}
-
-#[test]
-fn columns_find_the_same_with_a_bound() {
-    let settings = Settings {
-        policy: Policy::MilpPatterns,
-        ..settings(true)
-    };
-    let case = short_and_long();
-    let plan = plan_with(&case, &settings, false);
-    assert_eq!(nodes_of(&plan, "costly"), ["a03", "a04", "a05"]);
-    assert_eq!(nodes_of(&plan, "cheap"), ["a00", "a01", "a02"]);
-    assert_eq!(plan.report.solve.solver, "patterns");
-    assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
-    assert!(report(&plan).doubts.is_empty());
-}
-
-#[test]
-fn plans_by_columns_are_sound_and_of_no_less_value() {
-    let seed = 83;
-    println!("seed {seed}");
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let by_patterns = Settings {
-        policy: Policy::MilpPatterns,
-        ..settings(true)
-    };
-    for _ in 0..60 {
-        let case = messy(&mut rng);
-        let found = plan(&case).report.solve.objective;
-        let better = plan_with(&case, &by_patterns, false);
-        assert!(report(&better).doubts.is_empty(), "{:?}", report(&better));
-        let better = better.report.solve.objective;
-        assert!(
-            better >= found - 1e-6 * found.abs(),
-            "{better} after {found}"
-        );
     }
 }
 

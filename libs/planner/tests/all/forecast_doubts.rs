@@ -149,7 +149,7 @@ fn auto_plans_by_forecasts_while_the_pool_says_which_holes_end_together() {
     assert_eq!(auto.policy, Policy::Auto);
     let mut case = short_and_long();
     let plan = plan_with(&case, &auto, false);
-    assert_eq!(plan.report.solve.solver, "segments");
+    assert_eq!(plan.report.solve.solver, "dp over nodes");
     let never = Settings {
         policy: Policy::Milp,
         ..auto.clone()
@@ -237,7 +237,7 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
             history: None,
             doubt: None,
         };
-        Decider::new(settings(true)).decide(&situation, &|| 0.0)
+        Decider::new(settings(true)).decide(&situation)
     };
     let before: Vec<Option<u32>> = slots.iter().map(|slot| slot.owner).collect();
     let decision = decide(&holes);

@@ -141,7 +141,7 @@ impl Machine {
             }),
             doubt: None,
         };
-        self.decider.decide(&situation, &|| 0.0)
+        self.decider.decide(&situation)
     }
 }
 

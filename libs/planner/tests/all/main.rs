@@ -23,6 +23,7 @@ mod forecast_doubts;
 mod groups;
 mod guard;
 mod horizon;
+mod judge;
 mod kinds_placed;
 mod language;
 mod milp;

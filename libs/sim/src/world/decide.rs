@@ -115,7 +115,7 @@ impl<'a, 's> Decisions<'a, 's> {
         let before = (self.stopwatch)();
         let mut decided = match (self.quirks, self.decider.settings().policy) {
             (Quirks::Published, Policy::EqualShare) => self.equal_share(situation),
-            _ => self.decider.decide(situation, self.stopwatch),
+            _ => self.decider.decide(situation),
         };
         if self.place == Place::FirstFit {
             decided.owners = first_fit(situation.slots, &decided.sizes.counts);
@@ -169,7 +169,7 @@ impl<'a, 's> Decisions<'a, 's> {
     /// Counts a decision by its shortcut and outcome.
     fn count(&mut self, decided: &Decided) {
         let (name, outcome) = match decided.evaluation.as_deref() {
-            Some(evaluation) => (evaluation.proposal, evaluation.patterns),
+            Some(evaluation) => (evaluation.proposal, None),
             None => (
                 decided.solve.shortcut.as_deref().unwrap_or("none"),
                 Some(decided.solve.outcome).filter(|_| {
@@ -252,7 +252,7 @@ mod tests {
             lives: &[],
             nodes: &[3],
         };
-        let mut decided = Decider::default().decide(&situation, &|| 0.0);
+        let mut decided = Decider::default().decide(&situation);
         sound(&event, &situation, &decided).unwrap();
         decided.owners[0] = Some(0);
         let error = sound(&event, &situation, &decided).unwrap_err();

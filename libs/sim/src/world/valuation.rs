@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lacuna_model::{Outcome, Policy};
 use lacuna_planner::check::value;
+use lacuna_planner::judge;
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::placement::columns;
 use lacuna_planner::placement::forecast::Evaluation;
 use lacuna_planner::placement::{Assignment, Request, Settings};
 use lacuna_planner::{Decider, Decision};
@@ -108,43 +108,34 @@ impl Valuation {
         verified.disagreements += u64::from(worst > AGREEMENT);
     }
 
-    /// Compares a plan by forecasts with the program over patterns and its bound. Each equivalence
-    /// class has only nodes that are alike.
+    /// Compares a plan by forecasts with the answer and the bound of the judge.
     fn compare_forecast(&mut self, evaluation: &Evaluation, stopwatch: &dyn Fn() -> f64) {
-        let options = columns::Options {
-            classes: usize::MAX,
-            time_limit: TIME_LIMIT,
-            ..columns::Options::new(stopwatch)
-        };
         let settings = &evaluation.settings;
         for (request, plan) in evaluation.decided() {
-            if request.scenarios.tells_kinds() {
-                // Columns do not tell kinds apart, so the plan is compared with no change alone.
-                self.compare_plans((&request, settings), plan, (plan, f64::INFINITY));
-                continue;
-            }
-            let plans = [plan.owners.as_slice()];
-            let (better, answer) =
-                columns::decide(&request, settings, plan.shadow_price, &plans, &options);
-            self.verified.unproven += u64::from(answer.outcome != Outcome::Optimal);
-            self.compare_plans((&request, settings), plan, (&better, answer.bound));
+            let judged = judge::again(&request, settings, plan, judge::TIME_LIMIT, stopwatch);
+            // What cannot be judged is compared with no change alone.
+            let (found, bound) = judged.unwrap_or((plan.value, f64::INFINITY));
+            let proven = bound - found <= judge::PROOF * bound.abs();
+            self.verified.unproven += u64::from(judged.is_ok() && !proven);
+            let best = found.max(plan.value);
+            self.compare_plans((&request, settings), plan, (best, bound));
         }
     }
 
     /// Fails a plan if its value is not the stated one, if no change has a higher value, or if it
-    /// falls short of `better` by more than [`Verified::SHORT_OF_ONE`]. `bound` is that of the solver
-    /// that improved the plan to `better`.
+    /// falls short of the value `better` of another by more than [`Verified::SHORT_OF_ONE`]. `bound` is
+    /// that of the judge.
     fn compare_plans(
         &mut self,
         (request, settings): (&Request<'_>, &Settings),
         plan: &Assignment,
-        (better, bound): (&Assignment, f64),
+        (better, bound): (f64, f64),
     ) {
         let price = |_| plan.shadow_price;
         let value = |owners: &[Option<u32>]| value(request, settings, price, owners);
         let own = value(&plan.owners);
-        let scale = better.value.abs().max(own.abs()).max(1.0);
-        let shortfall = (better.value - own).max(0.0);
+        let scale = better.abs().max(own.abs()).max(1.0);
+        let shortfall = (better - own).max(0.0);
         let is_right = (own - plan.value).abs() <= AGREEMENT * scale;
         let is_better = own >= value(&unchanged(request)) - AGREEMENT * scale;
         let is_close = shortfall <= Verified::SHORT_OF_ONE * scale;
@@ -156,12 +147,16 @@ impl Valuation {
             verified.mean_gap += (gap - verified.mean_gap) / self.gaps.len() as f64;
         }
         self.shortfalls += shortfall;
-        self.values += better.value.abs();
+        self.values += better.abs();
         verified.worst_difference = verified.worst_difference.max(shortfall / scale);
-        let last = (self.gaps.len() * 99).div_ceil(100).saturating_sub(1);
+        let gaps = &self.gaps;
+        let quantile = |percent: usize| {
+            let at = (gaps.len() * percent).div_ceil(100).saturating_sub(1);
+            gaps.get(at).copied().unwrap_or(0.0)
+        };
         verified.decisions += 1;
         verified.disagreements += u64::from(!(is_right && is_better && is_close));
-        verified.p99_gap = self.gaps.get(last).copied().unwrap_or(0.0);
+        (verified.p50_gap, verified.p99_gap) = (quantile(50), quantile(99));
         verified.shortfall = if self.values > 0.0 {
             self.shortfalls / self.values
         } else {
@@ -202,7 +197,7 @@ fn unchanged(request: &Request<'_>) -> Vec<Option<u32>> {
 mod tests {
     use lacuna_planner::instance::Size;
     use lacuna_planner::placement::blocks::BlockPlacer;
-    use lacuna_planner::placement::columns::{Options, Shape, Situation, instance};
+    use lacuna_planner::placement::columns::{Shape, Situation, instance};
 
     use super::*;
 
@@ -221,15 +216,8 @@ mod tests {
             let settings = Settings::default();
             let mut plan = BlockPlacer::new(settings).decide(&request);
             spoil(&mut plan, &request);
-            let options = Options {
-                time_limit: TIME_LIMIT,
-                ..Options::new(&|| 0.0)
-            };
-            let plans = [plan.owners.as_slice()];
-            let (better, answer) =
-                columns::decide(&request, &settings, plan.shadow_price, &plans, &options);
-            let asked = (&request, &settings);
-            valuation.compare_plans(asked, &plan, (&better, answer.bound));
+            let judged = judge::again(&request, &settings, &plan, TIME_LIMIT, &|| 0.0);
+            valuation.compare_plans((&request, &settings), &plan, judged.unwrap());
         }
         valuation.verified
     }

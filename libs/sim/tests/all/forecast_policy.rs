@@ -13,8 +13,6 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::common::{hole, trainer};
 
-const POLICIES: [Policy; 2] = [Policy::Forecast, Policy::MilpPatterns];
-
 /// A step with lists of its own.
 #[derive(Debug, Clone, Default)]
 struct ScriptedStep {
@@ -123,23 +121,20 @@ fn contradictory_steps_are_counted_and_decided_about() {
         ],
     };
     let trainers = [trainer(0, 3, 1e4), trainer(1, 2, 1e4)];
-    for policy in POLICIES {
-        for lookahead in [
-            Lookahead::Seconds(0.0),
-            Lookahead::Seconds(150.0),
-            Lookahead::All,
-        ] {
-            let settings = Settings {
-                policy,
-                lookahead,
-                ..settings()
-            };
-            let summary = sound(&trace, &trainers, &settings);
-            assert!(summary.samples > 0.0);
-            let odd = summary.oddities.unwrap();
-            assert!(odd.unknown_end >= 3 && odd.negative >= 2, "{odd:?}");
-            assert!(odd.unordered >= 1, "{odd:?}");
-        }
+    for lookahead in [
+        Lookahead::Seconds(0.0),
+        Lookahead::Seconds(150.0),
+        Lookahead::All,
+    ] {
+        let settings = Settings {
+            lookahead,
+            ..settings()
+        };
+        let summary = sound(&trace, &trainers, &settings);
+        assert!(summary.samples > 0.0);
+        let odd = summary.oddities.unwrap();
+        assert!(odd.unknown_end >= 3 && odd.negative >= 2, "{odd:?}");
+        assert!(odd.unordered >= 1, "{odd:?}");
     }
 }
 
@@ -350,30 +345,27 @@ fn pools_and_trainers_of_any_size_and_cost_are_decided_about() {
             ..trainer(number, 60, 1e9)
         })
         .collect();
-    for policy in POLICIES {
-        for cost_scale in [0.0, 1.0, 1e9] {
-            for charge_starts in [false, true] {
-                let settings = Settings {
-                    policy,
-                    cost_scale,
-                    charge_starts,
-                    max_parallel: 35,
-                    ..settings()
-                };
-                assert_eq!(sound(&none, &small, &settings).samples, 0.0);
-                let single = sound(&one, &small, &settings);
-                // One node never leaves: it trains where changes are free or cheap.
-                if cost_scale == 0.0 || (cost_scale == 1.0 && !charge_starts) {
-                    assert!(
-                        (single.samples - 10_000.0).abs() < 1e-6,
-                        "{}",
-                        single.samples
-                    );
-                }
-                assert_eq!(single.preemptions, 0);
-                sound(&many, &small, &settings);
-                assert_eq!(sound(&many, &large, &settings).samples, 0.0);
+    for cost_scale in [0.0, 1.0, 1e9] {
+        for charge_starts in [false, true] {
+            let settings = Settings {
+                cost_scale,
+                charge_starts,
+                max_parallel: 35,
+                ..settings()
+            };
+            assert_eq!(sound(&none, &small, &settings).samples, 0.0);
+            let single = sound(&one, &small, &settings);
+            // One node never leaves: it trains where changes are free or cheap.
+            if cost_scale == 0.0 || (cost_scale == 1.0 && !charge_starts) {
+                assert!(
+                    (single.samples - 10_000.0).abs() < 1e-6,
+                    "{}",
+                    single.samples
+                );
             }
+            assert_eq!(single.preemptions, 0);
+            sound(&many, &small, &settings);
+            assert_eq!(sound(&many, &large, &settings).samples, 0.0);
         }
     }
     let mut progress = |_| {};

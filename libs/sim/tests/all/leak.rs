@@ -196,9 +196,9 @@ fn trace(holes: &[HoleRecord], start: i64, end: i64) -> HoleTrace {
     HoleTrace::with_planned(holes, &[], None, at(start), Some(at(end)))
 }
 
-fn settings(policy: Policy, lookahead: Lookahead, order: &OrderBy) -> Settings {
+fn settings(lookahead: Lookahead, order: &OrderBy) -> Settings {
     let mut settings = Settings {
-        policy,
+        policy: Policy::Forecast,
         max_parallel: 4,
         cost_scale: 30.0,
         lookahead,
@@ -216,7 +216,7 @@ fn trainers() -> Vec<TrainerSpec> {
 fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
     let (start, cut, end) = (4_000_i64, 6_000_i64, 7_500_i64);
     let list = OrderBy::List((0..40).map(|n| format!("n{}", 39 - n)).collect());
-    let mut peeked = [0; 3];
+    let mut peeked = [0; 2];
     for seed in 1..=4_u64 {
         println!("seed {seed}");
         let whole = busy(seed, end);
@@ -229,40 +229,28 @@ fn decisions_before_a_cut_do_not_depend_on_what_comes_after_it() {
         assert!(early > 30);
         let order = [OrderBy::Learnt, OrderBy::Names, OrderBy::None, list.clone()];
         let order = &order[seed as usize % 4];
-        let of = |policy, holes: &[HoleRecord], end: i64, lookahead: Lookahead, until: f64| {
-            let settings = settings(policy, lookahead, order);
+        let of = |holes: &[HoleRecord], end: i64, lookahead: Lookahead, until: f64| {
+            let settings = settings(lookahead, order);
             decided(&trace(holes, start, end), &trainers(), &settings, until)
         };
-        for (policy, ahead) in [
-            (Policy::Forecast, 0.0),
-            (Policy::Forecast, 300.0),
-            (Policy::MilpPatterns, 0.0),
-            (Policy::MilpPatterns, 300.0),
-        ] {
+        for ahead in [0.0, 300.0] {
             let lookahead = Lookahead::Seconds(ahead);
             let until = (cut - start) as f64 - ahead;
-            let expected = of(policy, &whole, end, lookahead, until);
+            let expected = of(&whole, end, lookahead, until);
             assert!(expected.giving() > 30, "{}", expected.giving());
             for (holes, end) in &variants {
-                assert_eq!(
-                    of(policy, holes, *end, lookahead, until),
-                    expected,
-                    "{policy:?}, {ahead} s ahead"
-                );
+                let found = of(holes, *end, lookahead, until);
+                assert_eq!(found, expected, "{ahead} s ahead");
             }
         }
         // The comparison is sensitive: oracle lookahead beyond the cut changes decisions before it.
         let until = (cut - start) as f64;
-        for (peek, (policy, lookahead)) in [
-            (Policy::Forecast, Lookahead::All),
-            (Policy::Forecast, Lookahead::Seconds(600.0)),
-            (Policy::MilpPatterns, Lookahead::All),
-        ]
-        .into_iter()
-        .enumerate()
+        for (peeked, lookahead) in peeked
+            .iter_mut()
+            .zip([Lookahead::All, Lookahead::Seconds(600.0)])
         {
-            let [one, two] = [&whole, &variants[1].0].map(|h| of(policy, h, end, lookahead, until));
-            peeked[peek] += u32::from(one.nodes_differ(&two));
+            let [one, two] = [&whole, &variants[1].0].map(|h| of(h, end, lookahead, until));
+            *peeked += u32::from(one.nodes_differ(&two));
         }
     }
     println!("of 4 recordings, peeking showed in {peeked:?}");
@@ -295,11 +283,7 @@ fn on_the_recorded_machine_too() {
             let settings = Settings {
                 max_parallel: 10,
                 cost_scale: 5.0,
-                ..settings(
-                    Policy::Forecast,
-                    Lookahead::Seconds(ahead),
-                    &OrderBy::Learnt,
-                )
+                ..settings(Lookahead::Seconds(ahead), &OrderBy::Learnt)
             };
             let until = (cut - start) as f64 - ahead;
             decided(&trace(holes, start, end), &list, &settings, until)
@@ -371,9 +355,8 @@ proptest! {
     #[test]
     fn nor_do_they_with_planned_starts_of_a_simulated_scheduler(
         jobs in jobs(), others in jobs(), cut in 150_i64..350, ahead in 0_i64..60,
-        conservative in any::<bool>(), patterns in any::<bool>(), seed in any::<u64>(),
+        conservative in any::<bool>(), seed in any::<u64>(),
     ) {
-        let policy = if patterns { Policy::MilpPatterns } else { Policy::Forecast };
         let backfill = if conservative { Backfill::Conservative } else { Backfill::Easy };
         let machine = Machine { backfill, ..Machine::new(8) };
         let first = jobs[0].submit;
@@ -385,7 +368,7 @@ proptest! {
             let jobs = [jobs, &[last]].concat();
             let trace = simulated(&machine, &jobs, (first, cut + 200), &folder);
             let lookahead = Lookahead::Seconds(ahead as f64);
-            let settings = settings(policy, lookahead, &OrderBy::Learnt);
+            let settings = settings(lookahead, &OrderBy::Learnt);
             decided(&trace, &trainers(), &settings, (cut - first - ahead) as f64)
         };
         let changed = other_jobs(&machine, &jobs, &others, cut, seed);
@@ -434,7 +417,7 @@ fn nor_on_theta_with_the_simulator_s_planned_starts() {
     let of = |jobs: &[Job], hints: bool| {
         let folder = TempDir::new().unwrap();
         let trace = simulated(&machine, jobs, (0, until), &folder);
-        let mut settings = settings(Policy::Forecast, Lookahead::Seconds(0.0), &OrderBy::Learnt);
+        let mut settings = settings(Lookahead::Seconds(0.0), &OrderBy::Learnt);
         settings.forecast.hints = hints;
         settings.cost_scale = 20.0;
         let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();

@@ -13,11 +13,11 @@ use std::path::Path;
 
 use lacuna_model::{
     Allocation, Attained, Distance, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast,
-    ForecastPoint, Generation, Harm, Held, Hole, HoleVerdict, Launch, LimitInForce, LossCause,
-    NodeEvent, NodeId, Outcome, OwnerUse, PastKind, Pause, Phase, Plan, PlanReport, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token, Topology,
-    TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled, UseLimit,
-    UseState, UseWindow, Verdict, WithheldBy, Work,
+    ForecastPoint, Generation, Harm, Held, Hole, HoleVerdict, JudgedPlan, Launch, LimitInForce,
+    LossCause, NodeEvent, NodeId, Outcome, OwnerUse, PastKind, Pause, Phase, Plan, PlanReport,
+    Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token,
+    Topology, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled,
+    UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
 };
 use lacuna_wire::msg::{
     Action, Activity, AgentStatus, Assignment, AuditRecord, Clock, Command, Controls,
@@ -103,6 +103,13 @@ fn every_message_keeps_its_bytes() {
         trainers_version: 3,
         runs: vec![(trainer("t"), RunId(3))],
         latency_s: 0.125,
+        judged: Some(JudgedPlan {
+            generation: Generation(2),
+            as_of: at(1),
+            gap: 0.0625,
+            shortfall: 0.03125,
+            proven: false,
+        }),
     }]);
     check(&commands());
     check(&[
@@ -321,7 +328,7 @@ proptest! {
         for mut bytes in [
             codec::encode(&commands()[0]).unwrap(),
             codec::encode(&events()[7]).unwrap(),
-            codec::encode(&PlanState { plan: plan(), trainers_version: 1, runs: vec![], latency_s: 0.0 }).unwrap(),
+            codec::encode(&PlanState { plan: plan(), trainers_version: 1, runs: vec![], latency_s: 0.0, judged: None }).unwrap(),
         ] {
             let length = bytes.len();
             if let Some(byte) = bytes.get_mut(at % length) {

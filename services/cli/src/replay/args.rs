@@ -128,7 +128,6 @@ fn policy() -> impl TypedValueParser<Value = Policy> {
         PossibleValue::new(policy.name()).help(match policy {
             Policy::Auto => "forecast where holes are forecast jointly, else dp: the default of the planner service",
             Policy::Forecast => "Nodes by forecasts of their holes, by dynamic programming",
-            Policy::MilpPatterns => "Nodes by forecasts of their holes, by a mixed-integer program over patterns of nodes",
             Policy::Dp => "Sizes by dynamic programming, exactly; nodes afterwards",
             Policy::Milp => "Sizes by a mixed-integer program, exactly; nodes afterwards",
             Policy::EqualShare => "Equal share, first-come-first-served",

@@ -20,7 +20,7 @@ pub(super) fn disagreement(summary: &Summary, settings: &Settings) -> Result<()>
     Err(CliError::failed(if settings.policy.forecasts() {
         format!(
             "verify: {} of {} plans by forecasts are wrong: not worth what they say (to 1e-6), worth \
-             less than keeping all, or short of the program over patterns by more than {}; in sum \
+             less than keeping all, or short of the judge's answer by more than {}; in sum \
              plans fall short by {}, allowed {}; {unproven}",
             verified.disagreements,
             verified.decisions,
@@ -46,8 +46,9 @@ pub(super) fn in_words(verified: &Verified, by_forecasts: bool) -> String {
         );
     }
     format!(
-        "{} plans: {} wrong; short of the program over patterns by {} in sum (allowed {}), by {} at \
-         worst (allowed {}); from its bound {} on average, 99 % no more than {}",
+        "{} plans: {} wrong; short of the judge's answers by {} in sum (allowed {}), by {} at \
+         worst (allowed {}); below the bound by {} on average, {} at the median, {} \
+         at 99 %",
         verified.decisions,
         verified.disagreements,
         percent(verified.shortfall),
@@ -55,6 +56,7 @@ pub(super) fn in_words(verified: &Verified, by_forecasts: bool) -> String {
         percent(verified.worst_difference),
         percent(Verified::SHORT_OF_ONE),
         percent(verified.mean_gap),
+        percent(verified.p50_gap),
         percent(verified.p99_gap),
     )
 }

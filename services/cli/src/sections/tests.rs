@@ -235,7 +235,7 @@ fn a_planner_that_makes_no_sense_is_refused_by_its_name() {
         ("planner.stale_after", "\"0s\""),
         ("planner.gap", "1.0"),
         ("planner.tree_nodes", "0"),
-        ("planner.iterations", "0"),
+        ("planner.judged_share", "1.5"),
         ("planner.time_limit", "\"0s\""),
         ("planner.policy", "\"foresight\""),
         ("planner.foresight.horizn", "\"1s\""),

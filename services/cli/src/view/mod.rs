@@ -153,6 +153,7 @@ pub(crate) mod tests {
             trainers_version: 5,
             runs: Vec::new(),
             latency_s: 0.0123,
+            judged: None,
         }
     }
 
@@ -165,7 +166,7 @@ pub(crate) mod tests {
         plan.report.solve = Solve {
             outcome: Outcome::Found,
             objective: 1_234_567.0,
-            solver: "segments".into(),
+            solver: "dp over nodes".into(),
             shortcut: None,
             stopped_by_clock: false,
         };

@@ -3,10 +3,13 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use lacuna_model::{Basis, Followed, HoleVerdict, More, Outcome, Plan, TrainerVerdict, Verdict};
+use lacuna_model::{
+    Basis, Followed, HoleVerdict, JudgedPlan, More, Outcome, Plan, Timestamp, TrainerVerdict,
+    Verdict,
+};
 use lacuna_wire::msg::PlanState;
 
-use crate::output::{iso, latency, short};
+use crate::output::{iso, latency, percent, short};
 use crate::table::{Side, key_values, render};
 
 /// A plan, as `lacuna plan --json` prints it.
@@ -47,6 +50,9 @@ pub(crate) struct PlanView {
     /// The rule that `auto` follows, and what each rule brought.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<Followed>,
+    /// What the judge found last about an earlier plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) judged: Option<JudgedPlan>,
 }
 
 fn outcome(of: Outcome) -> (String, Option<f64>) {
@@ -100,6 +106,7 @@ pub(crate) fn plan_view(state: &PlanState) -> PlanView {
         repooled: plan.repooled.iter().map(ToString::to_string).collect(),
         forecast: plan.report.forecast.as_deref().map(|report| json!(report)),
         followed: plan.report.followed.clone(),
+        judged: state.judged,
     }
 }
 
@@ -167,6 +174,20 @@ fn rate_note(verdict: &TrainerVerdict) -> &'static str {
     }
 }
 
+/// What the judge found last, for a plan of this moment.
+fn judged(judged: &JudgedPlan, as_of: Timestamp) -> String {
+    let known = match judged.shortfall {
+        lacks if lacks > 1e-6 => format!("; a plan {} better is known", percent(lacks)),
+        _ => String::new(),
+    };
+    format!(
+        "plan {}, {} earlier: {} below the bound on any plan{known}",
+        judged.generation.0,
+        as_of.since(judged.as_of),
+        percent(judged.gap)
+    )
+}
+
 /// The plan as a heading of named values and a table of decisions.
 #[must_use]
 pub(crate) fn plan_table(state: &PlanState) -> String {
@@ -181,7 +202,7 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
         ),
         (None, None) => format!("{} by {}", view.outcome, view.solver),
     };
-    let head = key_values(&[
+    let mut head = vec![
         ("plan", format!("{} for {}", view.generation, view.as_of)),
         (
             "solved",
@@ -195,7 +216,10 @@ pub(crate) fn plan_table(state: &PlanState) -> String {
             "nodes",
             format!("{} of {} holes used", view.nodes_used, view.holes),
         ),
-    ]);
+    ];
+    let last = state.judged.iter();
+    head.extend(last.map(|last| ("judged", judged(last, state.plan.as_of))));
+    let head = key_values(&head);
     let head = format!("{head}{}", lacuna_planner::explain::forecast(&state.plan));
     let rows: Vec<Vec<String>> = state
         .plan
@@ -295,7 +319,7 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::Rule;
+    use lacuna_model::{Generation, Rule, Span};
 
     use super::*;
     use crate::view::tests::{forecast_state, plan_state};
@@ -332,6 +356,35 @@ mod tests {
         assert_eq!((of_plan, beside), (json!("dp"), json!("dp")));
         let text = plan_table(&state);
         assert!(text.contains("auto has followed dp for"), "{text}");
+    }
+
+    #[test]
+    fn a_plan_says_what_the_judge_found_last() {
+        let mut state = plan_state();
+        assert!(!plan_table(&state).contains("judged"));
+        let mut last = JudgedPlan {
+            generation: Generation(12),
+            as_of: state.plan.as_of - Span::from_secs(300),
+            gap: 0.003,
+            shortfall: 0.001,
+            proven: false,
+        };
+        let mut line = |gap, shortfall| {
+            (last.gap, last.shortfall) = (gap, shortfall);
+            state.judged = Some(last);
+            assert_eq!(json!(plan_view(&state))["judged"]["gap"], json!(gap));
+            let text = plan_table(&state);
+            let line = text.lines().find(|line| line.starts_with("judged"));
+            line.unwrap().to_owned()
+        };
+        assert_eq!(
+            line(0.003, 0.001),
+            "judged     plan 12, 5m00s earlier: 0.30 % below the bound on any plan; a plan 0.10 % better is known"
+        );
+        assert_eq!(
+            line(0.003, 0.0),
+            "judged     plan 12, 5m00s earlier: 0.30 % below the bound on any plan"
+        );
     }
 
     #[test]

@@ -181,6 +181,7 @@ impl Fleet {
             trainers_version: trainers.version,
             runs: trainers.runs(),
             latency_s: 0.0,
+            judged: None,
         };
         let subject = address::plan(&cluster());
         let id = format!("plan {}", self.generation);

@@ -25,7 +25,7 @@ const QUARTERS: usize = 4;
 Examples:
   lacuna-lab compare distance
   lacuna-lab compare distance --losses 0.6 --until 1613380000 --parallel 10
-  lacuna-lab compare distance --out table.md -- --policy milp-patterns
+  lacuna-lab compare distance --out table.md -- --policy forecast
 
 Each cell is a `lacuna replay` of the paper's trace. Its leaves are assumed: groups of neighbouring
 names (Summit: 18 nodes a cabinet), and again with the nodes shuffled over the leaves, by several

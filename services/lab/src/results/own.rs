@@ -76,7 +76,7 @@ const ENTRIES: [Entry; 15] = [
         name: "decisions",
         title: "How long one decision by forecasts takes",
         commands: &["bench forecast-plan --situations event,storm,start --time-limit 250ms"],
-        policy: "`forecast` (dynamic program) and `milp-patterns`",
+        policy: "`forecast` (dynamic program) and its judge",
         objective: "the value of node sets (`planner::joint`)",
         seed: "100 from 0 on",
     },
@@ -118,7 +118,7 @@ const ENTRIES: [Entry; 15] = [
         commands: &[
             "bench forecast-plan --instances 100x10000 --leaf-nodes 17 --solves 30 --time-limit 250ms",
         ],
-        policy: "`forecast` (dynamic program) and `milp-patterns`",
+        policy: "`forecast` (dynamic program) and its judge",
         objective: "the value of node sets (`planner::joint`)",
         seed: "30 from 0 on",
     },

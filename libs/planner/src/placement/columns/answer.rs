@@ -1,6 +1,5 @@
 //! Limits and answers of a solve by columns.
 
-use std::ops::AddAssign;
 use std::time::Duration;
 
 use lacuna_model::Outcome;
@@ -13,8 +12,7 @@ use super::Column;
 pub struct Options<'a> {
     /// Relative gap between answer and bound that counts as optimal.
     pub gap: f64,
-    /// Emergency stop of the whole solve by the stopwatch, over all programs that it solves;
-    /// [`Answer::stopped_by_clock`] reports it.
+    /// Stop of the solve by the stopwatch; [`Answer::stopped_by_clock`] reports it.
     pub time_limit: Duration,
     /// Most columns that are generated.
     pub max_columns: usize,
@@ -24,9 +22,6 @@ pub struct Options<'a> {
     pub iterations: u32,
     /// Most nodes of the solver's tree for the program.
     pub tree_nodes: u32,
-    /// Most classes of free nodes. Fewer are faster. Where unequal nodes share a class, values are
-    /// too low and there is no bound; [`Answer::lost_s`] reports it.
-    pub classes: usize,
     /// Seconds since any fixed moment.
     pub stopwatch: &'a dyn Fn() -> f64,
 }
@@ -42,7 +37,6 @@ impl<'a> Options<'a> {
             rounds: 60,
             iterations: 10_000,
             tree_nodes: 10,
-            classes: 64,
             stopwatch,
         }
     }
@@ -57,7 +51,6 @@ impl std::fmt::Debug for Options<'_> {
             .field("rounds", &self.rounds)
             .field("iterations", &self.iterations)
             .field("tree_nodes", &self.tree_nodes)
-            .field("classes", &self.classes)
             .finish_non_exhaustive()
     }
 }
@@ -67,50 +60,10 @@ impl std::fmt::Debug for Options<'_> {
 pub enum Source {
     /// Keeping for all: no better answer was found.
     Keep,
-    /// The columns of a plan that the caller gave.
-    Warm,
     /// The relaxation, rounded and improved trainer by trainer; the solver found no better answer.
     Rounding,
     /// The mixed-integer program.
     Highs,
-}
-
-impl Source {
-    /// The name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Keep => "keep",
-            Self::Warm => "segments",
-            Self::Rounding => "rounding",
-            Self::Highs => "highs",
-        }
-    }
-}
-
-/// Time of each part of a solve, by the stopwatch, seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Seconds {
-    /// Pricing patterns.
-    pub pricing: f64,
-    /// Solving relaxations.
-    pub relaxation: f64,
-    /// Rounding and improving.
-    pub rounding: f64,
-    /// Solving the mixed-integer program.
-    pub program: f64,
-    /// The whole solve.
-    pub total: f64,
-}
-
-impl AddAssign for Seconds {
-    fn add_assign(&mut self, other: Self) {
-        self.pricing += other.pricing;
-        self.relaxation += other.relaxation;
-        self.rounding += other.rounding;
-        self.program += other.program;
-        self.total += other.total;
-    }
 }
 
 /// The answer of a solve.
@@ -120,7 +73,7 @@ pub struct Answer {
     pub chosen: Vec<Column>,
     /// Sum of their values, objective units.
     pub objective: f64,
-    /// Upper bound on the objective over all priced patterns; infinite if pricing is not exact. The
+    /// Upper bound on the objective over all priced patterns; infinite before the first pricing. The
     /// answer may exceed it where [`Pricing::fit`](super::Pricing::fit) knows further patterns.
     pub bound: f64,
     /// `Optimal`: within the requested gap of the bound, or above it. `Feasible`: at the given gap
@@ -139,13 +92,8 @@ pub struct Answer {
     pub relaxation: f64,
     /// The prices of the bound, objective units per node, by class.
     pub prices: Vec<f64>,
-    /// Loss by classes: seconds by which nodes outlive the first of their class, mean over free
-    /// nodes and scenarios. 0 if every class holds equal nodes only; values are then exact.
-    pub lost_s: f64,
-    /// Whether the emergency stop ended the solve.
+    /// Whether the stopwatch ended the solve.
     pub stopped_by_clock: bool,
-    /// Time of each part.
-    pub seconds: Seconds,
 }
 
 impl Answer {
@@ -162,9 +110,7 @@ impl Answer {
             converged: false,
             relaxation: f64::NAN,
             prices: Vec::new(),
-            lost_s: 0.0,
             stopped_by_clock: false,
-            seconds: Seconds::default(),
         }
     }
 

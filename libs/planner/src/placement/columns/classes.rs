@@ -1,7 +1,6 @@
-//! Equivalence classes of free nodes: neighbours on one leaf that leave together, or nearly.
+//! Equivalence classes of free nodes: neighbours on one leaf that leave together.
 
 use crate::placement::Scenarios;
-use crate::problem::Switches;
 
 /// The free nodes of an order, cut into equivalence classes.
 #[derive(Debug, Clone)]
@@ -14,90 +13,50 @@ pub(crate) struct Classes {
     /// gaps before each class and behind the last, for nodes of pinned trainers. Those lie in no
     /// interval, but one trainer of a plan may give them back and another take them.
     pub(crate) of: Vec<u32>,
-    /// By class and then scenario: seconds until the first of its nodes leaves, within the horizon.
+    /// By class and then scenario: seconds until its nodes leave, within the horizon.
     pub(crate) leave: Vec<f64>,
-    /// By class: stay of a node, seconds, mean over nodes and scenarios.
+    /// By class: stay of a node, seconds, mean over the scenarios.
     pub(crate) stay: Vec<f64>,
     /// Scenarios; at least 1.
     pub(crate) scenarios: usize,
-    /// Seconds by which nodes outlive the first of their class, mean over nodes and scenarios. 0 if
-    /// every class holds equal nodes only, so that values are exact.
-    pub(crate) lost_s: f64,
-}
-
-/// Neighbours of one class.
-#[derive(Debug, Clone)]
-struct Group {
-    nodes: usize,
-    /// By scenario: seconds until the first leaves.
-    leave: Vec<f64>,
-    /// Sum of stays over nodes and scenarios, seconds.
-    stay: f64,
-    /// Place of its first node.
-    first: usize,
-}
-
-impl Group {
-    /// Node-seconds, summed over the scenarios, by which merging two groups brings first hits
-    /// forward.
-    fn loss(&self, other: &Self) -> f64 {
-        let (mine, others) = (self.nodes as f64, other.nodes as f64);
-        let pairs = self.leave.iter().zip(&other.leave);
-        pairs
-            .map(|(a, b)| mine * (a - b).max(0.0) + others * (b - a).max(0.0))
-            .sum()
-    }
-
-    fn take_in(&mut self, other: &Self) {
-        self.nodes += other.nodes;
-        self.stay += other.stay;
-        for (mine, &others) in self.leave.iter_mut().zip(&other.leave) {
-            *mine = mine.min(others);
-        }
-    }
 }
 
 impl Classes {
-    /// Cuts the nodes at the places `free` (ascending) of an order of `nodes` into no more than
-    /// `most` classes, but at least one for each leaf. Neighbours on one leaf with equal departures
-    /// in every scenario share a class. Then the neighbours on one leaf with the least loss are
-    /// merged, until there are few enough.
+    /// Cuts the nodes at the places `free` (ascending) of an order of `nodes`. Neighbours on one leaf
+    /// with equal departures in every scenario share a class.
     pub(crate) fn cut(
         nodes: usize,
         free: Vec<usize>,
         scenarios: &Scenarios,
         horizon_s: f64,
-        most: usize,
     ) -> Self {
         let count = scenarios.count().max(1);
-        let mut groups = alike(&free, scenarios, horizon_s);
-        merge(&mut groups, most.max(1), scenarios.switches());
         let mut classes = Self {
-            begin: vec![0],
+            begin: Vec::new(),
             of: vec![0; nodes],
-            leave: Vec::with_capacity(groups.len() * count),
-            stay: Vec::with_capacity(groups.len()),
+            leave: Vec::new(),
+            stay: Vec::new(),
             scenarios: count,
-            lost_s: 0.0,
-            free,
+            free: Vec::new(),
         };
-        let (mut end, mut lost) = (0, 0.0);
-        for group in &groups {
-            end += group.nodes;
-            classes.begin.push(end);
-            let size = group.nodes.max(1) as f64 * count as f64;
-            classes.stay.push(group.stay / size);
-            let first: f64 = group.leave.iter().sum();
-            lost += group.stay - group.nodes as f64 * first;
-            classes.leave.extend(&group.leave);
+        for (at, &place) in free.iter().enumerate() {
+            let mut leave: Vec<f64> = scenarios.of(place).to_vec();
+            leave
+                .iter_mut()
+                .for_each(|leave| *leave = leave.min(horizon_s));
+            leave.resize(count, horizon_s);
+            let last = classes.count().checked_sub(1);
+            let first = classes.begin.last().and_then(|&begin| free.get(begin));
+            let near = |&first: &usize| scenarios.switches().between(first, place) == 0;
+            let like = |&last: &usize| classes.leave(last) == leave && first.is_some_and(near);
+            if last.as_ref().is_none_or(|last| !like(last)) {
+                classes.begin.push(at);
+                classes.stay.push(leave.iter().sum::<f64>() / count as f64);
+                classes.leave.extend(leave);
+            }
         }
-        let all = classes.free.len().max(1) as f64 * count as f64;
-        // A rounding error of a sum of differences is no loss.
-        classes.lost_s = if lost > 1e-9 * horizon_s * all {
-            lost / all
-        } else {
-            0.0
-        };
+        classes.begin.push(free.len());
+        classes.free = free;
         classes.place(scenarios, horizon_s);
         classes
     }
@@ -128,8 +87,8 @@ impl Classes {
             };
             *of = match class.checked_sub(1) {
                 _ if self.free.get(next) == Some(&place) => class,
-                _ if self.lost_s == 0.0 && is_like(class) => class,
-                Some(before) if self.lost_s == 0.0 && is_like(before) => before,
+                _ if is_like(class) => class,
+                Some(before) if is_like(before) => before,
                 _ => classes.saturating_add(class),
             };
         }
@@ -173,66 +132,9 @@ impl Classes {
         counts.collect()
     }
 
-    /// Seconds until the first node of a class leaves, by scenario, within the horizon.
+    /// Seconds until the nodes of a class leave, by scenario, within the horizon.
     pub(crate) fn leave(&self, class: usize) -> &[f64] {
         let from = class * self.scenarios;
         self.leave.get(from..from + self.scenarios).unwrap_or(&[])
-    }
-}
-
-/// Groups of neighbours with equal departures in every scenario.
-fn alike(free: &[usize], scenarios: &Scenarios, horizon_s: f64) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for &place in free {
-        let within = || scenarios.of(place).iter().map(|leave| leave.min(horizon_s));
-        if let Some(group) = groups.last_mut()
-            && within().zip(&group.leave).all(|(a, &b)| a == b)
-            && scenarios.switches().between(group.first, place) == 0
-        {
-            group.nodes += 1;
-            group.stay += group.leave.iter().sum::<f64>();
-            continue;
-        }
-        let mut leave: Vec<f64> = within().collect();
-        if leave.is_empty() {
-            leave.push(horizon_s);
-        }
-        groups.push(Group {
-            nodes: 1,
-            stay: leave.iter().sum(),
-            leave,
-            first: place,
-        });
-    }
-    groups
-}
-
-/// Merges neighbours on one leaf until no more than `most` groups are left.
-fn merge(groups: &mut Vec<Group>, most: usize, switches: &Switches) {
-    let loss = |a: &Group, b: &Group| match switches.between(a.first, b.first) {
-        0 => a.loss(b),
-        _ => f64::INFINITY,
-    };
-    let mut losses: Vec<f64> = groups
-        .iter()
-        .zip(groups.iter().skip(1))
-        .map(|(a, b)| loss(a, b))
-        .collect();
-    while groups.len() > most {
-        let least = losses.iter().enumerate().min_by(|a, b| a.1.total_cmp(b.1));
-        let Some((at, _)) = least.filter(|(_, loss)| loss.is_finite()) else {
-            return;
-        };
-        losses.remove(at);
-        let gone = groups.remove(at + 1);
-        if let Some(group) = groups.get_mut(at) {
-            group.take_in(&gone);
-        }
-        for edge in [at.checked_sub(1), Some(at)].into_iter().flatten() {
-            let pair = groups.get(edge).zip(groups.get(edge + 1));
-            if let (Some((a, b)), Some(old)) = (pair, losses.get_mut(edge)) {
-                *old = loss(a, b);
-            }
-        }
     }
 }

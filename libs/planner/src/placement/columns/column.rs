@@ -90,9 +90,4 @@ pub trait Pricing {
     fn near(&mut self, j: usize, price: &[f64], floor: f64, most: usize, out: &mut Vec<Column>) {
         let _ = (j, price, floor, most, out);
     }
-
-    /// Whether [`Pricing::price`] always finds the best of all patterns. If not, there is no bound.
-    fn is_exact(&self) -> bool {
-        true
-    }
 }

@@ -1,53 +1,40 @@
 //! Placement by the program over columns: from a request to owners.
 
-use std::time::Duration;
-
 use lacuna_model::Outcome;
 
-use crate::Item;
 use crate::placement::blocks::use_all;
-use crate::placement::{
-    Assignment, LeafByLeaf, Member, Proposal, Request, Scenarios, Settings, judge, net_value,
-};
+use crate::placement::{Assignment, LeafByLeaf, Member, Proposal, Request, Settings, judge};
 
 use super::answer::gap;
 use super::classes::Classes;
-use super::clock::Clock;
-use super::generator::{ColumnGenerator, ColumnKind};
+use super::generator::ColumnGenerator;
 use super::place::place;
-use super::uplinks::{Uplinks, change};
-use super::{Answer, Column, Options, Source, solve};
+use super::uplinks::Uplinks;
+use super::{Answer, Options, Source, solve};
 
 /// Allocates nodes to trainers, as [`crate::placement::blocks::BlockPlacer::decide`] does, by the
-/// program over columns. `shadow_price` is that of a node-second, objective units. `warm` are plans
-/// to begin with, owners by place as in the request: the answer by blocks, or the last plan. The
-/// value of the answer is at least that of the best allowed one; keeping for all is always one of
-/// them.
+/// program over columns. `shadow_price` is that of a node-second, objective units. The value of the
+/// answer is at least that of keeping for all.
 ///
 /// `value` of the assignment is V of the very nodes less all switching costs, and `objective` of
-/// the answer is the same. It may lie above `bound`, since a warm plan may hold node sets that are
-/// no patterns. Where nodes may not be refused, trainers with room get the remaining nodes of each
-/// plan before it is valued, as by blocks; the bound is that of all plans. The solve ends by its
-/// work, or shortly after the time limit in an emergency.
+/// the answer is the same. Where nodes may not be refused, trainers with room get the remaining nodes
+/// before the answer is valued, as by blocks; the bound is that of all plans. The solve ends by its
+/// work, or shortly after the time limit.
 ///
 /// Where distance matters, intervals are those of the line leaf by leaf, and so is the bound. Where
-/// crossing trainers share uplinks, one program charges none of them, and its bound holds. Further
-/// ones let few cross, and charge each as if all of these did. The best answer by V counts. All
-/// programs share one time limit.
+/// crossing trainers share uplinks, the program charges none of them, so its bound holds; the answer
+/// is valued with all of them.
 pub fn decide(
     request: &Request<'_>,
     settings: &Settings,
     shadow_price: f64,
-    warm: &[&[Option<u32>]],
     options: &Options<'_>,
 ) -> (Assignment, Answer) {
     let Some(line) = LeafByLeaf::new(request, settings.horizon_s) else {
-        return decide_in_order(request, settings, shadow_price, warm, options);
+        return decide_in_order(request, settings, shadow_price, options);
     };
-    let plans: Vec<Vec<Option<u32>>> = warm.iter().map(|plan| line.of(plan)).collect();
-    let plans: Vec<&[Option<u32>]> = plans.iter().map(Vec::as_slice).collect();
     let request = line.request(request);
-    let (near, answer) = decide_in_order(&request, settings, shadow_price, &plans, options);
+    let (near, answer) = decide_in_order(&request, settings, shadow_price, options);
     (line.back(near), answer)
 }
 
@@ -56,76 +43,29 @@ fn decide_in_order(
     request: &Request<'_>,
     settings: &Settings,
     shadow_price: f64,
-    warm: &[&[Option<u32>]],
     options: &Options<'_>,
 ) -> (Assignment, Answer) {
-    let clock = Clock::start(options);
     let case = Case::new(request, settings, shadow_price);
-    let free: Vec<usize> = (0..case.owners.len())
-        .filter(|&place| case.is_free(place))
-        .collect();
-    let nodes = case.owners.len();
-    let classes = Classes::cut(
-        nodes,
-        free,
-        request.scenarios,
-        settings.horizon_s,
-        options.classes,
-    );
-    // The first plan is the present one.
+    let classes = case.classes();
     let kept = case.filled(case.kept());
-    let mut plans = vec![case.owners.clone()];
-    let mut best = (case.judge(&kept), kept, Source::Keep);
-    for plan in warm {
-        let plan = case.filled(case.sound(plan));
-        if !case.is_allowed(&plan) {
-            continue;
+    let mut best = (case.judge(&kept), kept);
+    let mut answer = case.solve(&classes, options);
+    let mut source = Source::Keep;
+    if answer.chosen.len() == case.members.len() {
+        let owners = place(&answer.chosen, &classes, &case.held, &case.flexible);
+        let owners = case.filled(owners);
+        let value = case.judge(&owners);
+        if value > best.0 && case.is_allowed(&owners) {
+            best = (value, owners);
+            source = answer.source;
         }
-        let value = case.judge(&plan);
-        if value > best.0 {
-            best = (value, plan.clone(), Source::Warm);
-        }
-        plans.push(plan);
     }
-    let mut attempt = |request: &Request<'_>, time_limit: Duration| {
-        let options = Options {
-            time_limit,
-            ..*options
-        };
-        let answer = solve_columns(
-            request,
-            (settings, shadow_price),
-            &classes,
-            &plans,
-            &options,
-        );
-        if answer.chosen.len() == case.members.len() {
-            let owners = place(&answer.chosen, &classes, &case.held, &case.flexible, &plans);
-            let owners = case.filled(owners);
-            let value = case.judge(&owners);
-            if value > best.0 && case.is_allowed(&owners) {
-                best = (value, owners, answer.source);
-            }
-        }
-        answer
-    };
-    let mut answer = attempt(request, clock.left().unwrap_or_default());
-    for crowd in crowds(request) {
-        let Some(left) = clock.left() else { break };
-        let crowded = Crowded::new(request, crowd);
-        let further = attempt(&crowded.request(request), left);
-        answer.stopped_by_clock |= further.stopped_by_clock;
-        answer.seconds += further.seconds;
-    }
-    answer.stopped_by_clock |= clock.stopped();
     answer.objective = best.0;
-    answer.source = best.2;
-    answer.lost_s = classes.lost_s;
+    answer.source = source;
     let gap = gap(answer.objective, answer.bound);
     answer.outcome = match answer.outcome {
         Outcome::Failed => Outcome::Failed,
-        // With unequal nodes in a class, the bound does not hold for their true value.
-        _ if gap <= options.gap && classes.lost_s == 0.0 => Outcome::Optimal,
+        _ if gap <= options.gap => Outcome::Optimal,
         _ => Outcome::Feasible { gap },
     };
     let assignment = Assignment {
@@ -137,85 +77,23 @@ fn decide_in_order(
     (assignment, answer)
 }
 
-/// Solves the program over columns for a request whose crossing trainers share nothing but the rows
-/// of the uplinks.
-fn solve_columns(
-    request: &Request<'_>,
-    (settings, shadow_price): (&Settings, f64),
-    classes: &Classes,
-    plans: &[Vec<Option<u32>>],
-    options: &Options<'_>,
-) -> Answer {
-    let case = Case::new(request, settings, shadow_price);
-    let switches = request.scenarios.switches();
-    let pinned = case.held.iter().zip(&case.flexible);
-    let pinned = pinned.filter(|(_, flexible)| !**flexible);
-    let kept = pinned.map(|(held, _)| held.as_slice());
-    let first = classes.count_with_gaps();
-    let uplinks = Uplinks::new(switches, case.owners.len(), first, kept);
-    let mut generator = ColumnGenerator::new(
-        classes,
-        &uplinks,
-        &case.members,
-        &case.held,
-        request,
-        settings,
-        shadow_price,
-    );
-    let starts = (0..).zip(plans).skip(1);
-    let starts = starts.map(|(number, plan)| case.columns(plan, number, classes, &uplinks));
-    let starts: Vec<Vec<Column>> = starts.collect();
-    let mut capacity = classes.capacity();
-    capacity.extend(&uplinks.free);
-    let solved = solve(&mut generator, &capacity, &starts, options);
-    solved.unwrap_or_else(|_| Answer::failed())
-}
-
-/// How crowded uplinks may be beside full speed, for the programs with fewer crossing trainers: each
-/// the double of the last.
-fn crowds(request: &Request<'_>) -> impl Iterator<Item = u32> {
-    let switches = request.scenarios.switches();
-    let trainers = request.trainers.len() as u32;
-    let most = switches.crossing().unwrap_or(trainers).min(trainers);
-    let crowds = switches.uplink().map(|carries| {
-        let crowds = std::iter::successors(Some(1_u32), |crowd| crowd.checked_mul(2));
-        crowds.take_while(move |crowd| carries.max(1).saturating_mul(*crowd) < most)
+/// The number of ends of intervals that the trainers of a request can bid for: the room that a solve
+/// takes, in units of some 24 bytes, and about its work in one pricing.
+#[must_use]
+pub fn ends(request: &Request<'_>, settings: &Settings) -> usize {
+    let case = Case::new(request, settings, 0.0);
+    let classes = case.classes().count();
+    let ends = case.members.iter().zip(&case.flexible);
+    let ends = ends.map(|(member, flexible)| {
+        let most = classes.min(member.item.max as usize);
+        (*flexible, classes.saturating_mul(most))
     });
-    crowds.into_iter().flatten()
-}
-
-/// A request in which no more than `crowd` times the trainers that an uplink carries cross a leaf,
-/// each as slow as if that number crossed.
-struct Crowded {
-    trainers: Vec<Item>,
-    scenarios: Scenarios,
-}
-
-impl Crowded {
-    fn new(request: &Request<'_>, crowd: u32) -> Self {
-        let switches = request.scenarios.switches();
-        let carries = switches.uplink().unwrap_or(1).max(1);
-        let rows = Some(carries.saturating_mul(crowd));
-        let slower = |item: &Item| Item {
-            far: item.far.among(f64::from(crowd)),
-            ..item.clone()
-        };
-        Self {
-            trainers: request.trainers.iter().map(slower).collect(),
-            scenarios: request
-                .scenarios
-                .clone()
-                .below(switches.clone().carrying(rows).sharing(None)),
-        }
-    }
-
-    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
-        Request {
-            trainers: &self.trainers,
-            scenarios: &self.scenarios,
-            ..*request
-        }
-    }
+    // Flexible trainers share one table.
+    let shared = ends.clone().filter(|(flexible, _)| *flexible);
+    let shared = shared.map(|(_, ends)| ends).max().unwrap_or(0);
+    let own = ends.filter(|(flexible, _)| !flexible);
+    own.map(|(_, ends)| ends)
+        .fold(shared, usize::saturating_add)
 }
 
 /// A request with its members and owners checked.
@@ -312,58 +190,34 @@ impl<'a> Case<'a> {
             })
     }
 
-    /// The columns of a plan.
-    fn columns(
-        &self,
-        plan: &[Option<u32>],
-        number: u32,
-        classes: &Classes,
-        uplinks: &Uplinks,
-    ) -> Vec<Column> {
-        let sets = self.sets(plan);
-        let mut columns = Vec::with_capacity(sets.len());
-        for (j, (set, held)) in sets.iter().zip(&self.held).enumerate() {
-            let Some((member, &flexible)) = self.members.get(j).zip(self.flexible.get(j)) else {
-                continue;
-            };
-            if (flexible && set.is_empty()) || (!flexible && set == held) {
-                // The generator has these columns.
-                continue;
-            }
-            let held: &[usize] = if flexible { &[] } else { held };
-            let fewer = |place: &&usize| set.binary_search(place).is_err();
-            let more = |place: &&usize| held.binary_search(place).is_err();
-            let given = held.iter().filter(fewer).copied();
-            let mut take = classes.counts(given);
-            for (_, nodes) in &mut take {
-                *nodes = -*nodes;
-            }
-            if take.is_empty() {
-                take = classes.counts(set.iter().filter(more).copied());
-            }
-            let switches = self.request.scenarios.switches();
-            let crossed = |set: &[usize]| uplinks.crossed(switches, set);
-            take.extend(change(&crossed(held), &crossed(set)));
-            let is_shrunk = set.len() < held.len() && held.ends_with(set);
-            let kind = if is_shrunk {
-                ColumnKind::Shrink(set.len() as u32)
-            } else {
-                ColumnKind::Set(number)
-            };
-            columns.push(Column {
-                trainer: j as u32,
-                take,
-                value: self.value(member, set),
-                tag: kind.tag(),
-            });
-        }
-        columns
+    /// The free nodes in classes.
+    fn classes(&self) -> Classes {
+        let nodes = self.owners.len();
+        let free = (0..nodes).filter(|&place| self.is_free(place)).collect();
+        Classes::cut(nodes, free, self.request.scenarios, self.settings.horizon_s)
     }
 
-    /// V of a set less its switching cost.
-    fn value(&self, member: &Member<'_>, set: &[usize]) -> f64 {
-        let scenarios = self.request.scenarios;
-        net_value(member, scenarios, set, self.settings, self.shadow_price)
+    /// Solves the program over columns.
+    fn solve(&self, classes: &Classes, options: &Options<'_>) -> Answer {
+        let switches = self.request.scenarios.switches();
+        let pinned = self.held.iter().zip(&self.flexible);
+        let pinned = pinned.filter(|(_, flexible)| !**flexible);
+        let kept = pinned.map(|(held, _)| held.as_slice());
+        let first = classes.count_with_gaps();
+        let uplinks = Uplinks::new(switches, self.owners.len(), first, kept);
+        let mut generator = ColumnGenerator::new(
+            classes,
+            &uplinks,
+            &self.members,
+            &self.held,
+            self.request,
+            self.settings,
+            self.shadow_price,
+        );
+        let mut capacity = classes.capacity();
+        capacity.extend(&uplinks.free);
+        let solved = solve(&mut generator, &capacity, options);
+        solved.unwrap_or_else(|_| Answer::failed())
     }
 
     fn judge(&self, plan: &[Option<u32>]) -> f64 {

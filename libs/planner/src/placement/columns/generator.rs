@@ -21,8 +21,8 @@ pub(crate) enum ColumnKind {
     Shrink(u32),
     /// The trainer takes an interval of free nodes.
     Interval,
-    /// The trainer takes its node set of the plan with this number.
-    Set(u32),
+    /// The trainer has the nodes that a departure has left to it.
+    Left,
 }
 
 impl ColumnKind {
@@ -31,7 +31,7 @@ impl ColumnKind {
             Self::Keep => 0,
             Self::Interval => 1,
             Self::Shrink(to) => 2 | (to as u64) << 2,
-            Self::Set(plan) => 3 | (plan as u64) << 2,
+            Self::Left => 3,
         }
     }
 
@@ -41,7 +41,7 @@ impl ColumnKind {
             0 => Self::Keep,
             1 => Self::Interval,
             2 => Self::Shrink(of),
-            _ => Self::Set(of),
+            _ => Self::Left,
         }
     }
 }
@@ -230,7 +230,7 @@ impl Maker<'_, '_> {
                 trainer: self.trainer,
                 take,
                 value: self.value(self.held),
-                tag: ColumnKind::Set(0).tag(),
+                tag: ColumnKind::Left.tag(),
             });
         }
         TrainerColumns {

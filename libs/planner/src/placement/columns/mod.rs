@@ -1,4 +1,5 @@
-//! Placement by columns: the same problem as a mixed-integer program with column generation.
+//! Placement by columns: the same problem as a mixed-integer program with column generation. It gives a
+//! bound, by which [`crate::judge`] judges decisions.
 //!
 //! The problem and the value of a node set are those of [`crate::placement`]. A departure stalls
 //! all nodes of a trainer, so its gain depends on the whole set and is no sum over nodes. So whole
@@ -6,8 +7,7 @@
 //! any [`Pricing`].
 //!
 //! **Sets.** Trainers j. Equivalence classes k of free nodes; nodes of flexible trainers count as
-//! free. A class holds neighbours in the order that leave together in all scenarios. Where those
-//! are too many, it holds the neighbours whose merging loses least.
+//! free. A class holds neighbours in the order that leave together in all scenarios.
 //!
 //! For each j its patterns P_j. One pattern keeps the present set (a flexible trainer: no nodes). A
 //! pinned trainer shrinks to n, giving back from the front of the order, or grows by an interval of
@@ -33,9 +33,8 @@
 //!   are further classes, with a price for the pricing of crossing intervals.
 //!
 //! Crossing trainers that share an uplink slow each other down, so a value depends on other patterns.
-//! One program charges nothing for that, so its bound holds. Further ones limit C3 to 1, 2, 4, ...
-//! times what an uplink carries, and charge every crossing pattern as if all of these did. The best of
-//! all answers by V counts.
+//! The program charges nothing for that, so its bound holds. Nor does it know
+//! [`Settings::limited`](crate::placement::Settings::limited), which lowers values alone.
 //!
 //! "Keep" takes no nodes, so keeping for all is always an answer, and the floor. Equal flexible
 //! trainers have the same patterns. They form a group g with one row `sum_p x_gp = |g|` and whole
@@ -59,17 +58,12 @@
 //! of the best bound, which damps their jumps (Wentges 1997). The relaxation's own prices are used
 //! as soon as the mixture finds no new column.
 //!
-//! **Then** HiGHS solves the program over the present columns. It starts from the best known
-//! answer: a given plan, such as that of the blocks, or a rounded relaxation, improved trainer by
-//! trainer and pair by pair. Counts by class become nodes, and the plan is valued by these very
-//! nodes. The best given plan stays where it is better.
+//! **Then** HiGHS solves the program over the present columns. It starts from a rounded relaxation,
+//! improved trainer by trainer and pair by pair. Counts by class become nodes, and the plan is valued by
+//! these very nodes.
 //!
-//! **Scope of the bound.** It covers patterns as above, where classes hold only equal nodes
-//! ([`Answer::lost_s`] is 0). A given plan may hold other sets, since pinned trainers of a plan by
-//! blocks grow into scattered nodes, and its value may be higher. A class of unequal nodes counts
-//! as leaving with its first node: values are too low, and the bound with them.
-//!
-//! `auto` does not use it: `RESULTS.md` has its gain and its time.
+//! **Scope of the bound.** It covers patterns as above. A plan by blocks may hold other sets, since its
+//! pinned trainers grow into scattered nodes, and its value may be higher than the bound.
 
 mod answer;
 mod bidder;
@@ -87,8 +81,8 @@ mod solve;
 mod uplinks;
 mod work;
 
-pub use answer::{Answer, Error, Options, Seconds, Source};
+pub use answer::{Answer, Error, Options, Source};
 pub use column::{Column, Pricing};
-pub use decide::decide;
+pub use decide::{decide, ends};
 pub use instance::{Instance, Shape, Situation, instance};
 pub use solve::solve;

@@ -5,13 +5,12 @@ use super::column::Column;
 use super::generator::ColumnKind;
 
 /// Applies a choice: the new owner of each place. `held` are the places of each trainer's nodes.
-/// `flexible` trainers give up all of theirs. Columns may name node sets of `plans`.
+/// `flexible` trainers give up all of theirs, and may take them again.
 pub(crate) fn place(
     chosen: &[Column],
     classes: &Classes,
     held: &[Vec<usize>],
     flexible: &[bool],
-    plans: &[Vec<Option<u32>>],
 ) -> Vec<Option<u32>> {
     let mut owners: Vec<Option<u32>> = vec![None; classes.of.len()];
     let set = |owners: &mut Vec<Option<u32>>, place: usize, to: Option<u32>| {
@@ -20,44 +19,21 @@ pub(crate) fn place(
         }
     };
     for ((column, held), flexible) in chosen.iter().zip(held).zip(flexible) {
-        let kind = ColumnKind::of(column.tag);
-        let given = match kind {
+        let given = match ColumnKind::of(column.tag) {
+            ColumnKind::Left => 0,
             _ if *flexible => held.len(),
             ColumnKind::Shrink(to) => held.len().saturating_sub(to as usize),
-            ColumnKind::Keep | ColumnKind::Interval | ColumnKind::Set(_) => 0,
-        };
-        // A plan may give back other nodes than the first.
-        let shrinks = column.take.iter().any(|&(_, nodes)| nodes < 0);
-        let plan = match kind {
-            ColumnKind::Set(plan) if shrinks => plans.get(plan as usize),
-            _ => None,
+            ColumnKind::Keep | ColumnKind::Interval => 0,
         };
         for &place in held.iter().skip(given) {
-            let named = |plan: &Vec<Option<u32>>| plan.get(place) == Some(&Some(column.trainer));
-            if plan.is_none_or(named) {
-                set(&mut owners, place, Some(column.trainer));
-            }
+            set(&mut owners, place, Some(column.trainer));
         }
     }
     let mut wanted: Vec<(&Column, Vec<(u32, i32)>)> = Vec::new();
     for column in chosen {
         let mut left = column.take.clone();
         left.retain(|&(class, nodes)| nodes > 0 && (class as usize) < classes.count_with_gaps());
-        if let ColumnKind::Set(plan) = ColumnKind::of(column.tag)
-            && let Some(plan) = plans.get(plan as usize)
-        {
-            // The very nodes of the plan, as far as they are free.
-            for ((now, owner), &class) in owners.iter_mut().zip(plan).zip(&classes.of) {
-                let slot = left.iter_mut().find(|(k, nodes)| *k == class && *nodes > 0);
-                let named = now.is_none() && *owner == Some(column.trainer);
-                if let (true, Some((_, nodes))) = (named, slot) {
-                    *nodes -= 1;
-                    *now = Some(column.trainer);
-                }
-            }
-        }
-        left.retain(|&(_, nodes)| nodes > 0);
-        if !left.is_empty() {
+        if ColumnKind::of(column.tag) != ColumnKind::Left && !left.is_empty() {
             wanted.push((column, left));
         }
     }

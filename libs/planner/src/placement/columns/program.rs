@@ -21,7 +21,6 @@ impl Work<'_> {
         let Some(left) = self.clock.left() else {
             return Ok(());
         };
-        let before = self.clock.seconds();
         for column in &best.choice.chosen {
             self.columns.add(column.clone());
         }
@@ -77,7 +76,6 @@ impl Work<'_> {
             solution.outcome,
             milp::Outcome::Failed { .. } | milp::Outcome::Infeasible | milp::Outcome::Unbounded
         );
-        self.seconds.program += self.clock.seconds() - before;
         if let Some(found) = found {
             let mut choice = Choice::keep(&self.columns, self.capacity);
             choice.lay(self.columns.deal(found.into_iter()).iter());

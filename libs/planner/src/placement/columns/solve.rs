@@ -9,7 +9,7 @@ use super::clock::Clock;
 use super::incumbent::{Choice, Search};
 use super::master::{Columns, Master, Prices, first};
 use super::work::{Best, LARGEST, Work};
-use super::{Answer, Column, Error, Options, Pricing, Seconds, Source};
+use super::{Answer, Column, Error, Options, Pricing, Source};
 
 /// Weights of the prices of the best bound in the prices of a round, tried in this order. A large
 /// weight damps the jumps of the relaxation and finds more columns.
@@ -28,17 +28,14 @@ const EXCHANGES: usize = 4;
 const SEED: u64 = 1;
 
 /// Chooses a pattern for each trainer with the largest sum of values, while no more than
-/// `capacity[k]` nodes of class k are taken. `warm` are plans to begin with, as columns; a trainer
-/// without one keeps. The answer is never worse than keeping for all, nor than a warm plan whose
-/// columns fit together. The solve ends by its work, or shortly after the time limit in an
-/// emergency.
+/// `capacity[k]` nodes of class k are taken. The answer is never worse than keeping for all. The solve
+/// ends by its work, or shortly after the time limit.
 ///
 /// # Errors
 /// [`Error`] for an unsound pattern; a failed solver is an outcome and no error.
 pub fn solve(
     patterns: &mut dyn Pricing,
     capacity: &[u32],
-    warm: &[Vec<Column>],
     options: &Options<'_>,
 ) -> Result<Answer, Error> {
     let mut work = Work {
@@ -48,7 +45,6 @@ pub fn solve(
         capacity,
         options,
         clock: Clock::start(options),
-        seconds: Seconds::default(),
         bound: f64::INFINITY,
         at: vec![0.0; capacity.len()],
         tops: Vec::new(),
@@ -56,7 +52,7 @@ pub fn solve(
         converged: false,
         failed: false,
     };
-    let mut best = work.floor(warm)?;
+    let mut best = work.floor();
     let relaxed = work.generate()?;
     if let Some(relaxed) = &relaxed {
         let choice = work.rounded(&best.choice, relaxed)?;
@@ -86,25 +82,14 @@ fn value_per_node(column: &Column) -> f64 {
 }
 
 impl Work<'_> {
-    /// The answer before any work: keeping for all, or the best warm plan.
-    fn floor(&mut self, warm: &[Vec<Column>]) -> Result<Best, Error> {
+    /// The answer before any work: keeping for all.
+    fn floor(&self) -> Best {
         let choice = Choice::keep(&self.columns, self.capacity);
-        let mut best = Best {
+        Best {
             objective: choice.objective(),
             source: Source::Keep,
             choice,
-        };
-        let keep = best.choice.clone();
-        for plan in warm {
-            for column in plan {
-                self.columns.check(column, None)?;
-                self.columns.add(column.clone());
-            }
-            let mut choice = keep.clone();
-            choice.lay(plan.iter());
-            best.update(choice, Source::Warm);
         }
-        Ok(best)
     }
 
     /// Generates columns. Returns the last relaxation, if there is one.
@@ -182,14 +167,12 @@ impl Work<'_> {
     /// Solves the relaxation over the generated columns.
     fn relax(&mut self, master: &mut Master) -> Option<Prices> {
         let left = self.clock.left()?;
-        let before = self.clock.seconds();
         let followed = master.follow(&self.columns);
         let relaxed = if followed {
             master.solve(self.options.iterations, left)
         } else {
             None
         };
-        self.seconds.relaxation += self.clock.seconds() - before;
         self.clock.stop_if(master.stopped_by_clock);
         self.failed |= !followed || master.failed;
         relaxed
@@ -226,13 +209,12 @@ impl Work<'_> {
         }
         // At the relaxation's own prices no column is above the bar. So this is the optimum over
         // all patterns, up to the solver's tolerance.
-        self.converged = self.patterns.is_exact();
+        self.converged = true;
         Ok(false)
     }
 
     /// Prices all trainers; nothing if the clock stopped it before the last one.
     fn price(&mut self, price: &[f64]) -> Result<Option<Priced>, Error> {
-        let before = self.clock.seconds();
         let capacity = self.capacity.iter().map(|&c| f64::from(c));
         let mut priced = Priced {
             bound: price.iter().zip(capacity).map(|(w, c)| w * c).sum(),
@@ -261,13 +243,12 @@ impl Work<'_> {
             priced.bound += top * group.len() as f64;
             priced.tops.push(top);
         }
-        self.seconds.pricing += self.clock.seconds() - before;
         Ok(Some(priced))
     }
 
     /// Keeps the bound of a pricing if it is the best.
     fn learn(&mut self, prices: &[f64], priced: &Priced) {
-        if self.patterns.is_exact() && priced.bound < self.bound {
+        if priced.bound < self.bound {
             self.bound = priced.bound;
             self.at = prices.to_vec();
             self.tops.clone_from(&priced.tops);
@@ -290,7 +271,6 @@ impl Work<'_> {
     /// The best of several roundings of the relaxation, improved. The patterns found on the way
     /// join the columns.
     fn rounded(&mut self, floor: &Choice, relaxed: &Prices) -> Result<Choice, Error> {
-        let before = self.clock.seconds();
         let enough = self.options.gap;
         let tops = self.tops_of();
         let mut search = Search {
@@ -330,11 +310,10 @@ impl Work<'_> {
         for column in search.found {
             self.columns.add(column);
         }
-        self.seconds.rounding += self.clock.seconds() - before;
         Ok(best)
     }
 
-    fn answer(mut self, best: Best, relaxed: Option<Prices>) -> Answer {
+    fn answer(self, best: Best, relaxed: Option<Prices>) -> Answer {
         let bound = self.bound;
         let gap = gap(best.objective, bound);
         let outcome = if gap <= self.options.gap {
@@ -344,7 +323,6 @@ impl Work<'_> {
         } else {
             Outcome::Feasible { gap }
         };
-        self.seconds.total = self.clock.seconds();
         Answer {
             chosen: best.choice.chosen,
             objective: best.objective,
@@ -356,9 +334,7 @@ impl Work<'_> {
             converged: self.converged,
             relaxation: relaxed.map_or(f64::NAN, |relaxed| relaxed.objective),
             prices: self.at,
-            lost_s: 0.0,
             stopped_by_clock: self.clock.stopped(),
-            seconds: self.seconds,
         }
     }
 }

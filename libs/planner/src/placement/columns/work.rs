@@ -3,7 +3,7 @@
 use super::clock::Clock;
 use super::incumbent::Choice;
 use super::master::Columns;
-use super::{Options, Pricing, Seconds, Source};
+use super::{Options, Pricing, Source};
 
 /// Scale of the largest value, since HiGHS works to absolute tolerances of 1e-7.
 pub(super) const LARGEST: f64 = 1e4;
@@ -37,7 +37,6 @@ pub(super) struct Work<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) columns: Columns,
     pub(super) clock: Clock<'a>,
-    pub(super) seconds: Seconds,
     /// The least of L(w) so far.
     pub(super) bound: f64,
     /// The prices of that bound.

@@ -1,10 +1,10 @@
 //! The decision by forecasts: the holes in view are allocated, and all others keep their owners.
 
-use lacuna_model::{Doubt, Outcome, Policy, Solve};
+use lacuna_model::{Doubt, Outcome, Solve};
 
 use crate::decision::Decision;
 use crate::placement::blocks::{BlockPlacer, least};
-use crate::placement::{self, Assignment, Member, Request, Scenarios, columns};
+use crate::placement::{self, Assignment, Member, Request, Scenarios};
 use crate::problem::ordinal::{At, Candidate, Participant, Per, Slot};
 use crate::problem::{Item, PoolForecast, Situation, Sizes};
 use crate::settings::Settings;
@@ -22,7 +22,6 @@ pub(crate) struct Query<'a> {
     pub(crate) seed: u64,
     /// Time between two changes of a trainer, seconds, if it is known.
     pub(crate) kept_s: Option<f64>,
-    pub(crate) stopwatch: &'a dyn Fn() -> f64,
 }
 
 /// The settings of placement with the look ahead for these candidates, whose nodes change once in
@@ -39,7 +38,7 @@ pub(crate) fn reach(
     let most = &settings.foresight.joint;
     let starts = candidates.map(|c| (&c.item, c.start_s));
     placement::Settings {
-        limited: settings.policy != Policy::MilpPatterns,
+        limited: true,
         ..most.reach(starts, typical_s, kept_s)
     }
 }
@@ -84,7 +83,6 @@ fn allocate(
         parts: Vec::new(),
         assignment: Assignment::default(),
         proposal: "",
-        patterns: None,
         repooled: Vec::new(),
         settings,
         view,
@@ -97,10 +95,10 @@ fn allocate(
     placer.set(settings);
     let owners = situation.owners();
     let (shares, found) = if owners.is_empty() {
-        let found = find(placer, query, &settings, &evaluation.request());
+        let found = find(placer, &evaluation.request());
         (Vec::new(), found)
     } else {
-        let find = |request: &Request<'_>| find(placer, query, &settings, request);
+        let find = |request: &Request<'_>| find(placer, request);
         evaluation.by_owner(situation, owners, find)?
     };
     let solve = evaluation.take(found);
@@ -217,13 +215,7 @@ impl Evaluation {
 
     /// Stores an answer.
     fn take(&mut self, found: Found) -> Solve {
-        if found.fell_back {
-            let why = "the program over patterns failed, and the dynamic program decided";
-            let why = why.to_owned();
-            self.doubts.insert(0, Doubt::FellBack { why });
-        }
         self.proposal = found.proposal;
-        self.patterns = found.patterns;
         self.assignment = found.assignment;
         found.solve.unwrap_or_else(|| by_blocks(&self.assignment))
     }
@@ -255,58 +247,21 @@ impl Evaluation {
     }
 }
 
-/// Allocates by blocks, then by columns where the policy has it. The placer has these settings.
-fn find(
-    placer: &mut BlockPlacer,
-    query: &Query<'_>,
-    settings: &placement::Settings,
-    request: &Request<'_>,
-) -> Found {
+/// Allocates by blocks.
+fn find(placer: &mut BlockPlacer, request: &Request<'_>) -> Found {
     let assignment = placer.decide(request);
-    let mut found = Found {
+    Found {
         proposal: assignment.proposal.name(),
         solve: Some(by_blocks(&assignment)),
         assignment,
-        ..Found::default()
-    };
-    // Columns do not tell kinds apart.
-    let by_kind = request.scenarios.tells_kinds();
-    if query.settings.policy != Policy::MilpPatterns || by_kind {
-        return found;
     }
-    let milp = &query.settings.milp;
-    let mut options = columns::Options::new(query.stopwatch);
-    options.tree_nodes = options.tree_nodes.min(milp.tree_nodes);
-    options.iterations = milp.iterations;
-    options.time_limit = milp.time_limit;
-    if milp.gap > 0.0 {
-        options.gap = milp.gap;
-    }
-    let plans = [found.assignment.owners.as_slice()];
-    let shadow_price = found.assignment.shadow_price;
-    let (better, answer) = columns::decide(request, settings, shadow_price, &plans, &options);
-    found.patterns = Some(answer.outcome);
-    found.fell_back = answer.outcome == Outcome::Failed;
-    if !found.fell_back {
-        found.proposal = answer.source.name();
-        found.assignment = better;
-    }
-    if let Some(solve) = &mut found.solve {
-        solve.stopped_by_clock = answer.stopped_by_clock;
-        if !found.fell_back {
-            solve.outcome = answer.outcome;
-            solve.objective = found.assignment.value;
-            "patterns".clone_into(&mut solve.solver);
-        }
-    }
-    found
 }
 
 fn by_blocks(assignment: &Assignment) -> Solve {
     Solve {
         outcome: Outcome::Found,
         objective: assignment.value,
-        solver: "segments".to_owned(),
+        solver: "dp over nodes".to_owned(),
         shortcut: None,
         stopped_by_clock: false,
     }

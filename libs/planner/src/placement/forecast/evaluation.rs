@@ -1,6 +1,6 @@
 //! The evaluation behind a decision by forecasts.
 
-use lacuna_model::{Doubt, Outcome, Solve};
+use lacuna_model::{Doubt, Solve};
 
 use crate::Item;
 use crate::placement::{Assignment, Request, Scenarios, Settings};
@@ -20,8 +20,6 @@ pub struct Evaluation {
     pub proposal: &'static str,
     /// Re-placed candidates: they restart anyway or can no longer run, and take other nodes.
     pub repooled: Vec<u32>,
-    /// Outcome of the program over columns, if it was solved.
-    pub patterns: Option<Outcome>,
     pub(crate) items: Vec<Item>,
     pub(super) hit: Vec<bool>,
     pub(super) start_s: Vec<f64>,
@@ -40,10 +38,7 @@ pub struct Evaluation {
 pub(super) struct Found {
     pub(super) assignment: Assignment,
     pub(super) proposal: &'static str,
-    pub(super) patterns: Option<Outcome>,
     pub(super) solve: Option<Solve>,
-    /// Whether the program over columns failed, so that the answer by blocks stayed.
-    pub(super) fell_back: bool,
 }
 
 impl Evaluation {

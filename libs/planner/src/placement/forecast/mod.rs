@@ -1,9 +1,8 @@
 //! Decisions by forecasts: from a pool with forecasts to owners of slots and an evaluation.
 //!
 //! `view` leaves out doubtful holes, and `line` puts the others into departure order. Scenarios are
-//! drawn from their forecasts, with a seed from the slots. [`super::blocks`] places, and
-//! [`super::columns`] improves its answer where the policy has it. `decide` runs all of it on
-//! ordinals, for the planner service and for replays.
+//! drawn from their forecasts, with a seed from the slots. [`super::blocks`] places.
+//! `decide` runs all of it on ordinals, for the planner service and for replays.
 //!
 //! **In doubt it does less.** A stale pool, a pool without forecasts, or one whose order does not
 //! fit its holes makes no plan: every trainer keeps its nodes, as far as the pool still has them. A

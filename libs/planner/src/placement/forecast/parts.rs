@@ -1,6 +1,6 @@
 //! The parts of a decision by forecasts that is shared out over owners.
 
-use lacuna_model::{Doubt, Outcome};
+use lacuna_model::Doubt;
 
 use crate::decision::{Share, shares, together};
 use crate::fair::{self, Claim};
@@ -349,12 +349,6 @@ impl Evaluation {
                     *owner = Some(j);
                 }
             }
-            whole.fell_back |= found.fell_back;
-            // One unproven part makes the whole unproven.
-            whole.patterns = match (whole.patterns, found.patterns) {
-                (Some(Outcome::Optimal) | None, found) => found.or(whole.patterns),
-                (unproven, _) => unproven,
-            };
         }
         let solves = self
             .parts

@@ -226,7 +226,6 @@ fn of_doubt(doubt: &Doubt) -> String {
             "the forecast of {} is missing or broken: a trainer on such a hole keeps its nodes",
             holes(*count)
         ),
-        Doubt::FellBack { why } => why.clone(),
         Doubt::Internal { what } => {
             format!("a bug of the planner, please report it: {what}, so no trainer grows")
         }

@@ -170,6 +170,7 @@ impl Cluster {
             trainers_version: self.newest.version,
             runs: self.newest.runs(),
             latency_s: 0.0,
+            judged: None,
         };
         let subject = address::plan(self.bus.cluster());
         let stored = self.bus.store(&subject, &state, "").await;

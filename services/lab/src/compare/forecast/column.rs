@@ -9,8 +9,6 @@ pub(super) enum Purpose {
     Now,
     /// The present policy with one ingredient switched off.
     Without,
-    /// The same problem, solved in another way; slow, so it runs only on request.
-    Solver,
     /// The present policy with the true ends of the near future.
     Ahead,
     /// The policy with all true ends.
@@ -40,7 +38,7 @@ pub(super) const FORECAST: &str = "forecast";
 pub(super) const NO_ORDER: &str = "no-order";
 
 /// All columns, in the order in which they are shown.
-pub(super) const COLUMNS: [Column; 14] = [
+pub(super) const COLUMNS: [Column; 13] = [
     column(
         BFTRAINER,
         "BFTrainer",
@@ -83,12 +81,6 @@ pub(super) const COLUMNS: [Column; 14] = [
         "hysteresis 1",
         Purpose::Without,
         &["--policy", "forecast", "--hysteresis", "1"],
-    ),
-    column(
-        "milp-patterns",
-        "milp-patterns",
-        Purpose::Solver,
-        &["--policy", "milp-patterns"],
     ),
     column(
         "lookahead-5m",
@@ -155,7 +147,6 @@ pub(super) fn chosen(asked: &[String], elsewhere: bool, charged: bool) -> Vec<Co
     let by_default = |column: &Column| match column.purpose {
         Purpose::Start | Purpose::Now | Purpose::Ahead | Purpose::Bound => true,
         Purpose::Without => !elsewhere || column.name == NO_ORDER,
-        Purpose::Solver => false,
         Purpose::Charged => elsewhere && !charged,
     };
     let wanted = |column: &Column| match asked {
