@@ -9,6 +9,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-model", &[]),
     ("lacuna-stalls", &["lacuna-model"]),
     ("lacuna-goodput", &[]),
+    ("lacuna-rates", &["lacuna-model"]),
     ("lacuna-layers", &["lacuna-model"]),
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
@@ -19,9 +20,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-account", &[]),
     ("lacuna-ticket", &["lacuna-model"]),
     ("lacuna-forecast", &["lacuna-model"]),
-    ("lacuna-trainer", &["lacuna-model", "lacuna-goodput"]),
+    (
+        "lacuna-trainer",
+        &["lacuna-model", "lacuna-goodput", "lacuna-rates"],
+    ),
     ("lacuna-pilots", &["lacuna-model", "lacuna-scheduler"]),
-    ("lacuna-planner", &["lacuna-model", "lacuna-milp"]),
+    (
+        "lacuna-planner",
+        &["lacuna-model", "lacuna-milp", "lacuna-rates"],
+    ),
     (
         "lacuna-sim",
         &[
@@ -30,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lacuna-batchsim",
             "lacuna-forecast",
             "lacuna-planner",
+            "lacuna-rates",
             "lacuna-trainer",
             "lacuna-milp",
         ],

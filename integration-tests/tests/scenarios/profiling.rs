@@ -16,6 +16,7 @@ use lacuna_model::{
     Basis, Directory, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve,
     Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
+use lacuna_rates::Rates;
 use lacuna_testkit::or_skip;
 use lacuna_wire::msg::{Reply, Request};
 
@@ -146,7 +147,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     assert_eq!((online.failures, online.preemptions), (0, 0));
     for rate in rates(&online) {
         let least = rates(&online)[0].rate;
-        let at = online.spec.throughput.at(rate.nodes);
+        let at = Rates::of(&online).curve().at(rate.nodes);
         assert!((at - rate.rate.max(least)).abs() <= 0.06 * at, "{online:?}");
     }
     cancel(&cluster, "unknown").await;
@@ -171,7 +172,7 @@ async fn compare(cluster: &Cluster, python: &str, online: &TrainerRecord, second
         .await;
         spent += f64::from(NODES - n) * seconds;
         let alone = rates(&alone)[0].clone();
-        let curve = online.spec.throughput.at(n);
+        let curve = Rates::of(online).curve().at(n);
         let measured = rates(online).into_iter().find(|rate| rate.nodes == n);
         let measured = measured.map_or_else(
             || format!("{:>6}  {:>6}  {:>5}", "-", "-", "-"),
@@ -268,7 +269,8 @@ async fn a_replayed_step_changes_the_plan_for_a_size_that_was_never_tried() {
         measured.basis(1),
         Basis::Replayed { nodes: 2, .. }
     ));
-    let curve = &left.spec.throughput;
+    let rates = Rates::of(&left);
+    let curve = rates.curve();
     assert!((curve.at(1) / curve.at(2) - 2.5).abs() < 0.1, "{curve:?}");
     wait(&cluster, ("wide", "on three nodes"), 60, |record| {
         record.nodes.len() == 3

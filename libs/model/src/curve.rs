@@ -195,14 +195,21 @@ impl ScalingCurve {
     #[must_use]
     pub fn over(&self, nodes: u32) -> Self {
         let one = self.at(nodes.max(1));
-        let points = self
-            .points
-            .iter()
-            .map(|p| CurvePoint {
-                nodes: p.nodes,
-                rate: p.rate / one,
-            })
-            .collect();
+        self.map(|rate| rate / one)
+    }
+
+    /// The same curve with all rates times a positive finite number.
+    #[must_use]
+    pub fn scaled(&self, factor: f64) -> Self {
+        self.map(|rate| rate * factor)
+    }
+
+    fn map(&self, of: impl Fn(f64) -> f64) -> Self {
+        let point = |p: &CurvePoint| CurvePoint {
+            nodes: p.nodes,
+            rate: of(p.rate),
+        };
+        let points = self.points.iter().map(point).collect();
         Self { points }
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Progress, RescaleCost, RunId,
-    StepCosts, Timestamp, TrainerSpec, Tries, is_default,
+    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Progress, RunId, StepCosts,
+    Timestamp, TrainerSpec, Tries, is_default,
 };
 
 /// The phase of a trainer's life.
@@ -174,7 +174,8 @@ impl Efficiency {
 /// The whole state of one trainer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainerRecord {
-    /// The specification as submitted.
+    /// The specification as submitted. It never changes; `lacuna_rates::Rates` says what is known
+    /// beside it.
     pub spec: TrainerSpec,
     /// The user who submitted it, as the bus proved it. Only this user and operators may cancel it.
     /// For records from before there were users it is the owner of the specification, or empty.
@@ -223,7 +224,7 @@ pub struct TrainerRecord {
     /// Number of changes of size by the planner while it had nodes.
     pub rescales: u64,
     /// When a departure last hit it, if no plan has been followed for it since. Its restart is then
-    /// paid for, and may use any nodes ([`TrainerRecord::is_hit`]).
+    /// paid for, and may use any nodes (`lacuna_rates::Rates::is_hit`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hit_at: Option<Timestamp>,
     /// When it first had a node.
@@ -253,7 +254,7 @@ pub struct TrainerRecord {
     /// Newest checkpoint reported.
     #[serde(default)]
     pub checkpoint: Option<String>,
-    /// Rates and costs that were measured while it trained, if it is profiled.
+    /// What is known of its rates and costs beside its specification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Box<Measured>>,
     /// Where the time of a step went, as last reported.
@@ -289,36 +290,10 @@ impl TrainerRecord {
         self.nodes.get(..1).unwrap_or_default()
     }
 
-    /// Stall of a start from no nodes, seconds at the rate after it: as measured, unless the owner
-    /// states both a curve and the cost of a start.
+    /// The owner that it names, else the user who submitted it.
     #[must_use]
-    pub fn start_s(&self) -> f64 {
-        let learns = self.spec.is_profiled() || self.spec.rescale.start_s.is_none();
-        let measured = self.measured.as_deref().and_then(|m| m.start.as_ref());
-        measured
-            .filter(|_| learns)
-            .map_or_else(|| self.spec.start_s(), |start| start.pause.mean_s)
-    }
-
-    /// Costs of growing and shrinking. A program that every change starts again pays a start, where
-    /// its curve and costs are measured and its changes have not shown another cost yet.
-    #[must_use]
-    pub fn rescale(&self) -> RescaleCost {
-        let mut cost = self.spec.rescale;
-        let restarts = self.spec.is_profiled() && !self.spec.launch.regroups();
-        let Some(measured) = self.measured.as_deref().filter(|_| restarts) else {
-            return cost;
-        };
-        let Some(start) = &measured.start else {
-            return cost;
-        };
-        if measured.up.is_none() {
-            cost.up_s = start.pause.mean_s;
-        }
-        if measured.down.is_none() {
-            cost.down_s = start.pause.mean_s;
-        }
-        cost
+    pub fn owner(&self) -> &str {
+        self.spec.owner_or(&self.user)
     }
 
     /// Seconds of training at `now` that only its members hold, so that a stop by choice throws them
@@ -428,22 +403,5 @@ impl TrainerRecord {
     #[must_use]
     pub fn samples(&self) -> f64 {
         self.samples_before + self.samples_run
-    }
-
-    /// The throughput that its curve, or its rates by kind, give for its present nodes, in
-    /// samples/s.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        let rate = self.mix_rate;
-        rate.unwrap_or_else(|| self.spec.throughput.at(self.nodes.len() as u32))
-    }
-
-    /// Whether a departure has hit it and its stall is not over at `now`. Then it restarts anyway.
-    #[must_use]
-    pub fn is_hit(&self, now: Timestamp) -> bool {
-        self.hit_at.is_some_and(|at| {
-            let ago_s = now.since(at).as_secs_f64();
-            ago_s < self.spec.rescale.down_s.max(f64::MIN_POSITIVE)
-        })
     }
 }

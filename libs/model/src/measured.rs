@@ -1,12 +1,15 @@
-//! Rates and rescale costs that were measured while a trainer trained.
+//! What is known of a trainer's rates and costs beside what its owner submitted.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, Replay, Tier, Timestamp, TrainerId};
+use crate::{
+    Distance, NodeId, Replay, ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord, is_default,
+};
 
-/// The measurements behind a trainer's scaling curve and rescale costs.
+/// What was measured of a trainer, and what decisions go by for it. `lacuna_rates` says which of this
+/// and of the specification counts.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// Rates at tier 0 by node count, fewest nodes first.
@@ -33,6 +36,52 @@ pub struct Measured {
     /// Parked nodes: held by the trainer and not training while it probes fewer nodes; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aside: Vec<NodeId>,
+    /// What decisions go by in place of the specification.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub in_force: InForce,
+}
+
+/// What decisions go by in place of a trainer's specification. Whatever is absent is as submitted, as
+/// it is in records from before there was this; these have measurements in their specification.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct InForce {
+    /// Samples/s by count of near nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<ScalingCurve>,
+    /// What distance costs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+    /// Cost of growing, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_s: Option<f64>,
+    /// Cost of shrinking and of losing nodes, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down_s: Option<f64>,
+    /// What a loader brings its trainer. Only plans see it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gain: Option<Gain>,
+}
+
+/// What a loader brings its trainer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// Samples/s of its trainer.
+    pub rate: f64,
+    /// The same in units of its trainer's objective.
+    pub value: f64,
+}
+
+impl TrainerRecord {
+    /// What decisions go by in place of its specification, if there is anything.
+    #[must_use]
+    pub fn in_force(&self) -> Option<&InForce> {
+        self.measured.as_deref().map(|measured| &measured.in_force)
+    }
+
+    /// The same, to change it.
+    pub fn in_force_mut(&mut self) -> &mut InForce {
+        &mut self.measured.get_or_insert_default().in_force
+    }
 }
 
 /// The rate at one node count, as measured.
@@ -108,6 +157,10 @@ pub enum Basis {
     },
     /// The submitted curve; nothing was measured yet.
     Assumed,
+    /// The submitted rates, of a trainer that is not measured.
+    Submitted,
+    /// What a loader brings its trainer, by the replay of the trainer's steps.
+    Brings,
 }
 
 impl Measured {

@@ -17,7 +17,9 @@ pub struct RescaleCost {
     pub up_s: f64,
     /// Cost of shrinking or losing nodes, in seconds at the rate before.
     pub down_s: f64,
-    /// Cost of a start from no nodes, in seconds at the rate after; see [`TrainerSpec::start_s`].
+    /// Cost of a start from no nodes, in seconds at the rate after. Without it a simulated trainer
+    /// starts free, as in the published accounting (arXiv 2106.12091); a program takes as long as for
+    /// growing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_s: Option<f64>,
 }
@@ -468,7 +470,8 @@ impl TrainerSpec {
         let rates = |curve: &ScalingCurve| -> Vec<f64> {
             curve.points().iter().map(|point| point.rate).collect()
         };
-        let (start_s, weight) = (self.start_s(), self.weight.unwrap_or(1.0));
+        let start_s = self.rescale.start_s.unwrap_or(0.0);
+        let weight = self.weight.unwrap_or(1.0);
         let workers = f64::from(self.launch.workers_per_node());
         let objective = self.objective.as_ref().map(rates).unwrap_or_default();
         for (what, values, least, most) in [
@@ -515,16 +518,6 @@ impl TrainerSpec {
         self.objective.as_ref().unwrap_or(&self.throughput)
     }
 
-    /// Samples/s on `nodes` nodes; 0 below the minimum.
-    #[must_use]
-    pub fn rate(&self, nodes: u32) -> f64 {
-        if nodes >= self.min_nodes {
-            self.throughput.at(nodes)
-        } else {
-            0.0
-        }
-    }
-
     /// The weight of its work: its weight, else 2 to the power of its priority, limited to 16 up
     /// and down.
     #[must_use]
@@ -533,35 +526,22 @@ impl TrainerSpec {
         self.weight.unwrap_or_else(by_priority)
     }
 
-    /// The service of a number of samples, in seconds of one node for weight 1: samples over the
-    /// rate on one node and over the weight.
-    #[must_use]
-    pub fn service_s(&self, samples: f64) -> f64 {
-        let unit = self.throughput.at(1) * self.effective_weight();
-        if unit > 0.0 { samples / unit } else { 0.0 }
-    }
-
     /// Whether its owner asked for measurements of its scaling curve.
     #[must_use]
     pub const fn is_profiled(&self) -> bool {
         matches!(self.launch, Launch::Command { profile: true, .. })
     }
 
+    /// The owner that it names, else the user who submits it.
+    #[must_use]
+    pub fn owner_or<'a>(&'a self, user: &'a str) -> &'a str {
+        self.owner.as_deref().unwrap_or(user)
+    }
+
     /// The owner whose service and share it belongs to. A trainer without an owner is its own.
     #[must_use]
     pub fn owner_or_self(&self) -> &str {
         self.owner.as_deref().unwrap_or(self.id.as_str())
-    }
-
-    /// Stall of a start from no nodes, in seconds at the rate after it. Without a value a simulated
-    /// trainer starts free, as in the published accounting (arXiv 2106.12091); a program takes as
-    /// long as for growing.
-    #[must_use]
-    pub fn start_s(&self) -> f64 {
-        self.rescale.start_s.unwrap_or(match self.launch {
-            Launch::Simulated => 0.0,
-            Launch::Command { .. } => self.rescale.up_s,
-        })
     }
 }
 
@@ -619,29 +599,6 @@ mod tests {
             assert!(!with.keeps(foreign), "{foreign}");
         }
         assert!(without.keeps("step-9") && !without.keeps("/scratch/ann/step-9"));
-    }
-
-    #[test]
-    fn a_start_costs_what_is_given_else_what_its_launcher_suggests() {
-        let program = Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
-        };
-        for (given, simulated, real) in [(None, 0.0, 18.0), (Some(40.0), 40.0, 40.0)] {
-            let mut spec = spec(given);
-            assert_eq!(spec.start_s(), simulated);
-            spec.launch = program.clone();
-            assert_eq!(spec.start_s(), real);
-            spec.rescale = spec.rescale.scaled(0.5);
-            assert_eq!(spec.start_s(), real / 2.0);
-        }
     }
 
     #[test]
@@ -771,11 +728,5 @@ mod tests {
             ..spec(None)
         };
         assert!(matches!(long.check(), Err(SpecError::TooLong { .. })));
-    }
-
-    #[test]
-    fn a_trainer_below_its_minimum_has_no_rate() {
-        let rates: Vec<f64> = (0..=3).map(|n| spec(None).rate(n)).collect();
-        assert_eq!(rates, [0.0, 0.0, 20.0, 30.0]);
     }
 }

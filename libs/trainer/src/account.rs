@@ -100,7 +100,7 @@ pub struct Rates {
 }
 
 /// Stall debt of a change of the nodes, samples. `start_s` is that of
-/// [`lacuna_model::TrainerSpec::start_s`]. [`Change::Repooled`] costs 0 here: a stall that begins
+/// [`lacuna_rates::Rates::start_s`]. [`Change::Repooled`] costs 0 here: a stall that begins
 /// again costs its part already paid, which only [`Account`] knows.
 #[must_use]
 pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Rates) -> f64 {
@@ -213,7 +213,8 @@ impl Account {
             };
             record.ended_runs.push(ended);
             if simulated {
-                ledger.advance(at.since(self.owed_at).as_secs_f64(), record.rate());
+                let rate = lacuna_rates::Rates::of(record).present();
+                ledger.advance(at.since(self.owed_at).as_secs_f64(), rate);
             }
         }
         measure::held(record, at);
@@ -229,16 +230,17 @@ impl Account {
         serve(record, known, at);
 
         let again = matches!(change, Change::Lost { at } if self.lost_at == Some(at));
+        let of = lacuna_rates::Rates::of(record);
         let rates = Rates {
-            before: record.mix_rate.unwrap_or_else(|| record.spec.rate(before)),
+            before: record.mix_rate.unwrap_or_else(|| of.near(before)),
             after,
         };
         let cost = match change {
             _ if again || !simulated => 0.0,
             Change::Repooled => (record.run_owed - ledger.debt()).max(0.0),
             _ => {
-                let spec = &record.spec;
-                stall_debt(&spec.rescale, spec.start_s(), change, rates)
+                let known = lacuna_rates::Rates::of(record);
+                stall_debt(&known.rescale(), known.start_s(), change, rates)
             }
         };
         ledger.charge(cost);
@@ -360,7 +362,8 @@ pub fn catch_up(record: &mut TrainerRecord, report: &Progress) {
 fn serve(record: &mut TrainerRecord, known: f64, at: Timestamp) {
     let more = record.samples() - known;
     if more != 0.0 {
-        record.attained.add(record.spec.service_s(more), at);
+        let service_s = lacuna_rates::Rates::of(record).service_s(more);
+        record.attained.add(service_s, at);
     }
 }
 

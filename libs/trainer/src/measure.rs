@@ -34,8 +34,9 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{
     Efficiency, Held, LossCause, Measured, OwnerUse, Past, PastKind, Phase, ScalingCurve, Stall,
-    Stalls, Timestamp, TrainerRecord, TrainerSpec,
+    Stalls, Timestamp, TrainerRecord,
 };
+use lacuna_rates::Rates;
 
 /// Idle node-seconds below which an efficiency is chance.
 pub const LEAST_IDLE_NODE_S: f64 = 60.0;
@@ -213,10 +214,10 @@ fn together(one: &[f64], other: &[f64], nodes: usize) -> Vec<f64> {
 }
 
 /// Samples and node-time of one trainer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Worked<'a> {
-    /// Its specification: curve and sizes.
-    pub spec: &'a TrainerSpec,
+    /// Its curve and sizes.
+    pub rates: Rates<'a>,
     /// Credited samples.
     pub samples: f64,
     /// Seconds with at least one node.
@@ -236,7 +237,7 @@ impl<'a> Worked<'a> {
         let seconds = if nodes > 0.0 { lasted.max(0.0) } else { 0.0 };
         let measured = record.measured.as_deref();
         Self {
-            spec: &record.spec,
+            rates: Rates::of(record),
             samples: record.samples(),
             seconds: record.held.seconds + seconds,
             node_s: record.held.node_s + seconds * nodes,
@@ -251,7 +252,7 @@ impl<'a> Worked<'a> {
 
     /// Why its efficiency is unknown, if it is.
     fn unknown(&self) -> Option<Efficiency> {
-        if !self.spec.kinds.is_any() {
+        if !self.rates.spec().kinds.is_any() {
             Some(Efficiency::ByKind)
         } else if self.assumed {
             Some(Efficiency::CurveAssumed)
@@ -266,13 +267,13 @@ impl<'a> Worked<'a> {
 
     /// Samples over those of as many dedicated nodes as it held on average; 0 if it held none.
     fn efficiency(&self) -> f64 {
-        let rate = self.spec.throughput.rate(share(self.node_s, self.seconds));
+        let rate = self.rates.curve().rate(share(self.node_s, self.seconds));
         efficiency(self.samples, self.seconds * rate)
     }
 
     /// The most samples that its curve allows in its node-time.
     fn most(&self) -> f64 {
-        let points = self.spec.throughput.points().iter();
+        let points = self.rates.curve().points().iter();
         let best = points.map(|point| point.rate / f64::from(point.nodes));
         self.node_s * best.fold(0.0, f64::max)
     }
@@ -307,17 +308,17 @@ pub fn efficiency_of<'a>(
     }
     // Trainers of each kind, and the sizes and curves of the kinds that did work.
     let mut kinds: BTreeMap<Kind, u32> = BTreeMap::new();
-    let mut worked: BTreeMap<Kind, (u32, u32, &ScalingCurve)> = BTreeMap::new();
+    let mut worked: BTreeMap<Kind, (u32, u32, ScalingCurve)> = BTreeMap::new();
     for past in &past.kinds {
         let (min, max, curve) = (past.min_nodes, past.max_nodes, &past.throughput);
         let kind = kind(min, max, curve);
         kinds.insert(kind.clone(), past.trainers);
-        worked.insert(kind, (min, max, curve));
+        worked.insert(kind, (min, max, curve.clone()));
     }
     let (mut samples, mut node_s, mut weighed) = (past.samples, past.node_s, past.weighed);
     for trainer in trainers {
-        let spec = trainer.spec;
-        let (min, max, curve) = (spec.min_nodes, spec.max_nodes, &spec.throughput);
+        let spec = trainer.rates.spec();
+        let (min, max, curve) = (spec.min_nodes, spec.max_nodes, trainer.rates.curve());
         let kind = kind(min, max, curve);
         *kinds.entry(kind.clone()).or_default() += 1;
         if !trainer.did_work() {
@@ -329,7 +330,7 @@ pub fn efficiency_of<'a>(
         samples += trainer.samples;
         node_s += trainer.node_s;
         weighed += trainer.node_s * trainer.efficiency();
-        worked.insert(kind, (min, max, curve));
+        worked.insert(kind, (min, max, curve.clone()));
     }
     if node_s > TOLERANCE * offered.harvested_node_s + LEAST_IDLE_NODE_S {
         return Efficiency::Uncounted;
@@ -393,10 +394,10 @@ pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
     past.unknown = past.unknown.or_else(|| worked.unknown());
     past.node_s += worked.node_s;
     past.weighed += worked.node_s * worked.efficiency();
-    let spec = &record.spec;
+    let (spec, curve) = (&record.spec, worked.rates.curve());
     let alike = |kind: &&mut PastKind| {
         (kind.min_nodes, kind.max_nodes) == (spec.min_nodes, spec.max_nodes)
-            && kind.throughput == spec.throughput
+            && kind.throughput == *curve
     };
     if let Some(kind) = past.kinds.iter_mut().find(alike) {
         kind.trainers = kind.trainers.saturating_add(1);
@@ -404,7 +405,7 @@ pub(crate) fn add_past(past: &mut Past, record: &TrainerRecord) {
         past.kinds.push(PastKind {
             min_nodes: spec.min_nodes,
             max_nodes: spec.max_nodes,
-            throughput: spec.throughput.clone(),
+            throughput: curve.clone(),
             trainers: 1,
         });
     }

@@ -1,6 +1,7 @@
 //! What a trainer's steps cost and teach over time, for the small lines of the page.
 
 use lacuna_model::{Cause, Span, Timestamp, TrainerRecord};
+use lacuna_rates::Rates;
 use serde::Serialize;
 
 use crate::thinned::{At, Thinned};
@@ -70,7 +71,7 @@ impl Learnt {
             costs,
             learning,
             goodput: (record.learning.as_ref())
-                .map(|learning| (record.rate() * learning.worth_of_counted()) as f32),
+                .map(|learning| (Rates::of(record).present() * learning.worth_of_counted()) as f32),
         });
     }
 
@@ -126,7 +127,10 @@ mod tests {
         assert_eq!(lines[0].values, [25.0; 3]);
         assert_eq!(lines[3].values, [32.0, 42.0, 52.0]);
         // Its program counts plain samples, and each of them is worth 0.9.
-        assert_eq!(lines[4].values, [(0.9 * record.rate()) as f32; 3]);
+        assert_eq!(
+            lines[4].values,
+            [(0.9 * Rates::of(&record).present()) as f32; 3]
+        );
         // A trainer that waits for nodes, or reports nothing, has no further point.
         record.nodes.clear();
         learnt.take(Timestamp::from_unix(90), &record);

@@ -291,7 +291,7 @@ fn trainer<'a>(view: &View, record: &'a TrainerRecord, code: Option<Code>) -> Tr
             Work::Samples(samples) => Some(samples),
             Work::UntilExit => None,
         },
-        rate: record.rate(),
+        rate: lacuna_rates::Rates::of(record).present(),
         preemptions: record.preemptions,
         rescales: record.rescales,
         loss: newest.and_then(|p| p.loss).or(record.loss),

@@ -422,7 +422,7 @@ fn mixes(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) {
 
 /// Whether a departure has hit a trainer that is still stalled.
 fn was_hit(record: &TrainerRecord, now: Timestamp) -> bool {
-    let pause_ms = (record.spec.rescale.down_s * 1000.0) as i64;
+    let pause_ms = (lacuna_rates::Rates::of(record).rescale().down_s * 1000.0) as i64;
     let fresh = |hit: Timestamp| now.since(hit).as_ms() <= pause_ms;
     record.hit_at.is_some_and(fresh)
 }

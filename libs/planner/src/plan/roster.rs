@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use lacuna_model::{
-    Goodput, KindName, Launch, Pool, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Goodput, InForce, KindName, Launch, Pool, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Work,
 };
+use lacuna_rates::Rates;
 
 use super::translate::Translated;
 use crate::kind::{Costs, Kind, Values, most_in_tables};
@@ -25,7 +27,9 @@ pub(crate) struct Roster {
 
 #[derive(Debug, Clone)]
 struct Known {
+    /// The trainer as it was when its kind was made.
     spec: TrainerSpec,
+    in_force: InForce,
     goodput: Option<Box<Goodput>>,
     costs: Costs,
     kind: Kind,
@@ -155,7 +159,7 @@ impl Roster {
             self.known.insert(spec.id.clone(), known);
         }
         let known = self.known.get_mut(&spec.id)?;
-        known.tell(kinds);
+        known.tell(record, kinds);
         if !known.kind.is_fixed()
             && let Err(error) = known.kind.update(&mut known.own, state)
         {
@@ -175,11 +179,11 @@ impl Roster {
 
 impl Known {
     /// Tells kinds of nodes apart, or none.
-    fn tell(&mut self, kinds: Option<Told<'_>>) {
+    fn tell(&mut self, record: &TrainerRecord, kinds: Option<Told<'_>>) {
         let told = kinds.map(|told| (told.names.to_vec(), told.most()));
         if self.told != told {
             self.kind = match &told {
-                Some((names, most)) => self.plain.clone().with_kinds(&self.spec, names, *most),
+                Some((names, most)) => self.plain.clone().with_kinds(record, names, *most),
                 None => self.plain.clone(),
             };
             self.told = told;
@@ -189,6 +193,7 @@ impl Known {
     fn is_of(&self, record: &TrainerRecord, pilot_s: f64) -> bool {
         let of = (&self.spec, &self.goodput, self.costs);
         of == (&record.spec, &record.goodput, costs(record, pilot_s))
+            && record.in_force().unwrap_or(&InForce::default()) == &self.in_force
     }
 
     /// Nothing if the trainer's own objective fails too, which is impossible.
@@ -198,20 +203,20 @@ impl Known {
         objective: &Objective,
         horizon_s: f64,
     ) -> Option<Self> {
-        let spec = &record.spec;
         let costs = costs(record, pilot_s);
-        let kind = |objective| Kind::new(spec, costs, objective, horizon_s);
+        let kind = |objective| Kind::new(record, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),
             Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
         };
         let learns = record.goodput.as_ref().and_then(|found| found.curve());
         let kind = match (objective, learns) {
-            (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, &curve),
+            (Objective::Goodput, Some(curve)) => kind.with_goodput(record, &curve),
             _ => kind,
         };
         Some(Self {
-            spec: spec.clone(),
+            spec: record.spec.clone(),
+            in_force: record.in_force().cloned().unwrap_or_default(),
             goodput: record.goodput.clone(),
             costs,
             plain: kind.clone(),
@@ -225,12 +230,7 @@ impl Known {
 
 /// The costs of changes of a trainer, as far as they are measured.
 fn costs(record: &TrainerRecord, pilot_s: f64) -> Costs {
-    let costs = Costs {
-        rescale: record.rescale(),
-        start_s: record.start_s(),
-        pilot_s: 0.0,
-    };
-    costs.with_pilots(pilot_s)
+    Costs::of(record).with_pilots(pilot_s)
 }
 
 /// Horizons that a change counts at least if the program would start over after it and nothing says
@@ -243,7 +243,7 @@ fn lost(record: &TrainerRecord, now: Timestamp, horizon_s: f64) -> Lost {
     if record.spec.launch == Launch::Simulated {
         return Lost::default();
     }
-    let (mut unsaved_s, start_s) = (record.unsaved_s(now), record.start_s());
+    let (mut unsaved_s, start_s) = (record.unsaved_s(now), Rates::of(record).start_s());
     let is_unknown = record.spec.is_profiled() && record.spec.work == Work::UntilExit;
     if is_unknown && record.starts_over() {
         unsaved_s = unsaved_s.max(STARTED_OVER * horizon_s);
@@ -265,7 +265,7 @@ fn lost(record: &TrainerRecord, now: Timestamp, horizon_s: f64) -> Lost {
 /// incarnation are gone, or control reports a hit and the trainer is still stalled. It holds `held`
 /// nodes.
 fn is_hit(record: &TrainerRecord, held: u32, pool: &Pool) -> bool {
-    record.nodes.len() > held as usize || record.is_hit(pool.as_of)
+    record.nodes.len() > held as usize || Rates::of(record).is_hit(pool.as_of)
 }
 
 /// The owner of each trainer of a case as a number. Trainers without an owner share one number.

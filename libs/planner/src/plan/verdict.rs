@@ -1,9 +1,10 @@
 //! Verdicts of a plan over sizes: one for each trainer and each hole.
 
 use lacuna_model::{
-    Basis, HoleVerdict, Launch, NodeId, OwnerShare, Pool, TrainerId, TrainerRecord, TrainerVerdict,
+    Basis, HoleVerdict, NodeId, OwnerShare, Pool, Tier, TrainerId, TrainerRecord, TrainerVerdict,
     Verdict,
 };
+use lacuna_rates::Rates;
 
 use super::displace::Offers;
 use super::translate::Translated;
@@ -162,12 +163,8 @@ fn side_by_side(
 
 /// The basis of the rate of a profiled trainer at its new size.
 pub(crate) fn basis(record: &TrainerRecord, after: u32) -> Option<Box<Basis>> {
-    let profiled = matches!(record.spec.launch, Launch::Command { profile: true, .. });
-    let basis = || match &record.measured {
-        Some(measured) => measured.basis(after),
-        None => Basis::Assumed,
-    };
-    (profiled && after > 0).then(|| Box::new(basis()))
+    let is_measured = record.spec.is_profiled() && after > 0;
+    is_measured.then(|| Box::new(Rates::of(record).basis(after, Tier(0))))
 }
 
 /// Number of nodes that no trainer gets.

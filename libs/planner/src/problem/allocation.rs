@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::mixes::OnKinds;
-use super::shape::Shape;
+use lacuna_rates::Shape;
 
 /// The allocation problem over sizes: maximise the sum of [`Item::gain`] over the trainers while
 /// the node counts sum to at most `nodes` (arXiv 2106.12091; [`crate::milp`] has the mathematics).

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use lacuna_model::{KindName, RescaleCost, ScalingCurve, TrainerSpec, among};
+use lacuna_model::{KindName, RescaleCost, ScalingCurve, among};
+use lacuna_rates::{Rates, Shape};
 
 use super::allocation::{Far, Item, Lost};
 use super::mixes::{Mix, MixTable, NO_NODES, OnKinds, count};
 use super::objective::{Objective, ObjectiveError, State, ValueTable};
-use super::shape::Shape;
 use super::situation::Candidate;
 
 /// Nodes of a kind up to which tables reach in any pool.
@@ -38,12 +38,13 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The costs of a trainer's own description.
+    /// The costs of a trainer.
     #[must_use]
-    pub fn of(spec: &TrainerSpec) -> Self {
+    pub fn of<'a>(trainer: impl Into<Rates<'a>>) -> Self {
+        let rates = trainer.into();
         Self {
-            rescale: spec.rescale,
-            start_s: spec.start_s(),
+            rescale: rates.rescale(),
+            start_s: rates.start_s(),
             pilot_s: 0.0,
         }
     }
@@ -129,13 +130,15 @@ impl Kind {
     ///
     /// # Errors
     /// [`ObjectiveError`] if the objective is invalid for the trainer.
-    pub fn new(
-        spec: &TrainerSpec,
+    pub fn new<'a>(
+        trainer: impl Into<Rates<'a>>,
         costs: Costs,
         objective: &Objective,
         horizon_s: f64,
     ) -> Result<Self, ObjectiveError> {
-        let table = ValueTable::new(spec, objective)?;
+        let rates = trainer.into();
+        let spec = rates.spec();
+        let table = ValueTable::of(&rates, objective)?;
         let lost = costs.start_s / horizon_s;
         let start = if lost > 0.0 {
             (1.0 - lost).max(LEAST_VALUE_OF_A_START)
@@ -145,8 +148,8 @@ impl Kind {
         Ok(Self {
             min: spec.min_nodes,
             max: spec.max_nodes,
-            rate: spec.throughput.table(spec.max_nodes).into(),
-            far: Far::new(spec.distance.table(&spec.throughput, spec.max_nodes)),
+            rate: rates.curve().table(spec.max_nodes).into(),
+            far: Far::new(rates.distance().table(rates.curve(), spec.max_nodes)),
             values: Values::new(0, table.initial().clone(), start),
             table,
             costs,
@@ -158,8 +161,8 @@ impl Kind {
 
     /// The kind whose values are learning a second by a curve, under the objective `goodput`.
     #[must_use]
-    pub fn with_goodput(mut self, spec: &TrainerSpec, curve: &ScalingCurve) -> Self {
-        self.table = ValueTable::of_goodput(spec, curve);
+    pub fn with_goodput<'a>(mut self, trainer: impl Into<Rates<'a>>, curve: &ScalingCurve) -> Self {
+        self.table = ValueTable::of_goodput(trainer.into().spec(), curve);
         self.values = Values::new(0, self.table.initial().clone(), self.start);
         self
     }
@@ -167,30 +170,24 @@ impl Kind {
     /// The kind where nodes are of these kinds, of which there are at most `nodes`. A trainer without
     /// rates by kind has its curve on each kind, one kind at a time.
     #[must_use]
-    pub fn with_kinds(mut self, spec: &TrainerSpec, names: &[KindName], nodes: Mix) -> Self {
-        let (kinds, min, max) = (&spec.kinds, self.min, self.max);
+    pub fn with_kinds<'a>(
+        mut self,
+        trainer: impl Into<Rates<'a>>,
+        names: &[KindName],
+        nodes: Mix,
+    ) -> Self {
+        let rates = trainer.into();
+        let (kinds, max) = (&rates.spec().kinds, self.max);
         let any = kinds.is_any();
         let most = |kind, nodes: u32| {
             let measured = if any { max } else { kinds.most(kind) };
             measured.min(max).min(nodes)
         };
-        let rate = |mix: Mix| {
-            let all = mix.iter().copied().fold(0, u32::saturating_add);
-            let mut used = names.iter().zip(mix).filter(|(_, nodes)| *nodes > 0);
-            let (first, second) = (used.next()?, used.next());
-            if !(min..=max).contains(&all) {
-                None
-            } else if any {
-                second.is_none().then(|| self.rate(all))
-            } else {
-                kinds.rate(first, second.unwrap_or((first.0, 0)))
-            }
-        };
         let mut mosts = NO_NODES;
         for ((kind, name), place) in names.iter().enumerate().zip(&mut mosts) {
             *place = most(name, count(&nodes, kind));
         }
-        let rate = MixTable::new(mosts, rate);
+        let rate = MixTable::new(mosts, |mix| rates.on_mix(names, mix));
         self.mixes = Some(MixRates { rate, any });
         self
     }

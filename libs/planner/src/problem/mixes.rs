@@ -6,12 +6,7 @@
 use std::sync::Arc;
 
 use lacuna_model::MOST_KINDS;
-
-/// Node counts of each kind. A kind that there is not has none.
-pub type Mix = [u32; MOST_KINDS];
-
-/// The mix of a trainer without nodes.
-pub const NO_NODES: Mix = [0; MOST_KINDS];
+pub use lacuna_rates::{Mix, NO_NODES};
 
 /// A mix of nodes of the first two kinds.
 #[must_use]

@@ -8,14 +8,13 @@ mod mixes;
 pub mod objective;
 mod on_shapes;
 pub(crate) mod ordinal;
-mod shape;
 mod situation;
 mod switches;
 
 pub use allocation::{Far, Item, Lost, Problem, Sizes};
+pub use lacuna_rates::Shape;
 pub use mixes::{Mix, MixTable, NO_NODES, OnKinds, mixes_of, pair};
 pub(crate) use mixes::{count, less, sum, with_count};
 pub use on_shapes::{MixProblem, MixSizes};
-pub use shape::Shape;
 pub use situation::{Candidate, History, PoolForecast, Situation, Slot, Users};
 pub use switches::Switches;

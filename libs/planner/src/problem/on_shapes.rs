@@ -4,7 +4,7 @@ use lacuna_model::{MOST_KINDS, among};
 
 use super::allocation::{Far, Item, Lost};
 use super::mixes::{Mix, MixTable, NO_NODES, OnKinds, count};
-use super::shape::Shape;
+use lacuna_rates::Shape;
 
 /// The allocation problem over mixes: maximise the sum of [`Item::gain_of`] while the nodes of each
 /// kind are at most those of the pool.

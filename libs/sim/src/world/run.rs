@@ -5,6 +5,7 @@ use lacuna_forecast::{Anomalies, Fits};
 use lacuna_model::{NodeChoice, Span, Timestamp, TrainerSpec};
 use lacuna_planner::Candidate;
 use lacuna_planner::objective::{Objective, Service};
+use lacuna_rates::Rates;
 use lacuna_trainer::Queue;
 
 use super::decide::Decisions;
@@ -334,7 +335,8 @@ impl<'a> World<'a> {
                 .then(|| spec_of(self.trainers, member.life))
                 .flatten()
             {
-                self.service.add(member.owner, spec.service_s(gained), at);
+                self.service
+                    .add(member.owner, Rates::from(spec).service_s(gained), at);
             }
         }
         if let Some(sites) = &mut self.sites {

@@ -8,28 +8,23 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{Launch, NodeId, TrainerId, among, crowds};
+use lacuna_model::{Launch, NodeId, TrainerId, crowds};
+use lacuna_rates::Rates;
 
 use crate::Now;
 use crate::account::Change;
 use crate::controller::Controller;
-use crate::controller::kinds::mix_rate;
 use crate::controller::out::Out;
 use crate::controller::trainers::{Target, Trainer};
 
 impl Controller {
     /// Samples/s of a trainer on these nodes, where their kinds or their places say it.
     pub(super) fn rate_on(&self, trainer: &Trainer, nodes: &[NodeId]) -> Option<f64> {
-        let spec = &trainer.record().spec;
-        let by_kind = mix_rate(spec, nodes, &self.kinds);
+        let rates = Rates::of(trainer.record());
         if !self.pays_for_distance(trainer) {
-            return by_kind;
+            return rates.by_kind(nodes, &self.kinds);
         }
-        let count = nodes.len() as u32;
-        let rate = by_kind.unwrap_or_else(|| spec.throughput.at(count));
-        let tier = self.topology.tier(nodes);
-        let share = spec.distance.share(&spec.throughput, count, tier);
-        Some(rate * among(share, trainer.crowd()))
+        Some(rates.on_nodes(nodes, &self.kinds, &self.topology, trainer.crowd()))
     }
 
     fn pays_for_distance(&self, trainer: &Trainer) -> bool {

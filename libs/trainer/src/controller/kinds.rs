@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, TrainerId, TrainerSpec};
+use lacuna_rates::Rates;
 
 use crate::Now;
 use crate::account::Change;
@@ -15,17 +16,6 @@ use crate::controller::{Controller, Refusal, RefusalKind};
 /// Why nodes of a broken mix are given back.
 pub(super) const BROKEN: &str = "its trainer cannot use these kinds of nodes together";
 
-/// Samples/s of a trainer on nodes by their kinds, 0 where it cannot train on them. Nothing where
-/// kinds are not known, or where it does not tell them apart.
-pub(super) fn mix_rate<'a>(
-    spec: &TrainerSpec,
-    nodes: impl IntoIterator<Item = &'a NodeId>,
-    kinds: &NodeKinds,
-) -> Option<f64> {
-    let tells_apart = !spec.kinds.is_any() && !kinds.is_empty();
-    tells_apart.then(|| spec.kinds.rate_on(nodes, kinds).unwrap_or(0.0))
-}
-
 /// Whether a trainer can train on these nodes, or they are none.
 pub(super) fn can_use<'a>(
     spec: &TrainerSpec,
@@ -33,7 +23,10 @@ pub(super) fn can_use<'a>(
     kinds: &NodeKinds,
 ) -> bool {
     let mut nodes = nodes.into_iter().peekable();
-    nodes.peek().is_none() || mix_rate(spec, nodes, kinds).is_none_or(|rate| rate > 0.0)
+    nodes.peek().is_none() || {
+        let rate = Rates::from(spec).by_kind(nodes, kinds);
+        rate.is_none_or(|rate| rate > 0.0)
+    }
 }
 
 impl Controller {

@@ -14,14 +14,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve, Span,
-    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Elastic, Gain, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
+    Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
+use lacuna_rates::Rates;
 
 use crate::Now;
 use crate::account::Change;
 use crate::controller::out::Out;
-use crate::controller::trainers::Trainer;
+use crate::controller::trainers::{LOADERS_FILE, Trainer, loaders_file};
 use crate::controller::{Controller, Refusal, RefusalKind};
 
 /// The least share of a trainer's rate for which a loader gets a node.
@@ -37,9 +38,6 @@ const START_S: f64 = 10.0;
 const NOMINAL: f64 = 1e-6;
 /// Seconds without a request after which a loader would end by itself: control ends it.
 const IDLE_S: &str = "1e9";
-/// The environment's name of the file in which loaders find their training.
-const FILE: &str = "LACUNA_LOADERS";
-
 /// Loaders that are not over, each with its worth as plans have it, samples/s.
 pub(super) type Worths = BTreeMap<TrainerId, Option<f64>>;
 
@@ -68,32 +66,28 @@ fn rates_of_loader(trainer: &TrainerId, kind: &KindName, rate: f64) -> Option<Ki
     rates.with_loading(Loading::For(trainer.clone())).ok()
 }
 
-/// The loaders of a trainer, and the trainer as its program finds them.
-fn with_loaders(spec: &mut TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec>, String> {
+/// The loaders of a trainer.
+fn with_loaders(spec: &TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec>, String> {
     let Launch::Command {
         program,
         args,
         env,
-        checkpoint_dir,
         directory,
         environment_from,
         elastic: Elastic::Regroup { .. },
         ..
-    } = &mut spec.launch
+    } = &spec.launch
     else {
         return Err("its launcher is not regroup: leave loaders out".to_owned());
     };
-    let file = match (env.get(FILE), checkpoint_dir) {
-        (Some(file), _) => file.clone(),
-        (None, Some(folder)) => format!("{folder}/{}.loaders.json", spec.id),
-        (None, None) => {
-            return Err(format!(
-                "it has no checkpoint_dir: set it, or {FILE} in its environment, to where loaders \
-                 find it on a shared file system"
-            ));
-        }
+    let Some(file) = loaders_file(spec) else {
+        return Err(format!(
+            "it has no checkpoint_dir: set it, or {LOADERS_FILE} in its environment, to where loaders find \
+             it on a shared file system"
+        ));
     };
-    env.insert(FILE.to_owned(), file.clone());
+    let mut env = env.clone();
+    env.insert(LOADERS_FILE.to_owned(), file.clone());
     let name = program.rsplit('/').next().unwrap_or_default();
     let python = if name.starts_with("python") {
         program.as_str()
@@ -154,7 +148,7 @@ impl Controller {
         specs: Vec<TrainerSpec>,
     ) -> Result<Vec<TrainerSpec>, Refusal> {
         let mut all = Vec::new();
-        for mut spec in specs {
+        for spec in specs {
             let refuse = |reason: String| Refusal {
                 kind: RefusalKind::Spec,
                 reason: format!("trainer {}: loaders: {reason}", spec.id),
@@ -180,7 +174,7 @@ impl Controller {
                         .to_owned(),
                 ));
             }
-            let more = with_loaders(&mut spec, &loaders);
+            let more = with_loaders(&spec, &loaders);
             let id = spec.id.clone();
             all.push(spec);
             all.extend(more.map_err(|reason| Refusal {
@@ -204,24 +198,15 @@ impl Controller {
         !trainer.loads() || worth.is_some_and(Option::is_some)
     }
 
-    /// The specification of a loader as plans have it: with its worth, in the units of its trainer.
-    pub(super) fn as_worth(&self, spec: &mut TrainerSpec) {
-        let Some(of) = spec.kinds.loads_for().cloned() else {
-            return;
-        };
-        let worth = self.loaders.get(&spec.id).copied().flatten();
-        let kind = spec.kinds.names().next().cloned();
-        let (Some(worth), Some(kind), Some(record)) = (worth, kind, self.record(&of)) else {
-            return;
-        };
-        let (min, curve) = (record.spec.min_nodes, &record.spec.throughput);
-        let unit = record.spec.objective_curve().at(min) / curve.at(min);
-        let rates = rates_of_loader(&of, &kind, worth);
-        if let (Some(rates), Ok(curve)) = (rates, ScalingCurve::new([(1, worth)])) {
-            spec.kinds = rates;
-            spec.throughput = curve;
-            spec.objective = ScalingCurve::new([(1, worth * unit)]).ok();
-        }
+    /// What a loader brings as plans have it, in the units of its trainer.
+    pub(super) fn gain(&self, loader: &TrainerSpec) -> Option<Gain> {
+        let record = self.record(loader.kinds.loads_for()?)?;
+        let rate = self.loaders.get(&loader.id).copied().flatten()?;
+        let (rates, min) = (Rates::of(record), record.spec.min_nodes);
+        let own = rates.objective();
+        let unit = own.map_or(1.0, |own| own.at(min) / rates.curve().at(min));
+        let value = rate * unit;
+        Some(Gain { rate, value })
     }
 
     /// Brings loaders up to date: those of a trainer that is over end, those that bring nothing give
@@ -363,6 +348,6 @@ fn gains(record: &TrainerRecord) -> Vec<(f64, f64)> {
         return Vec::new();
     };
     let shares = costs.loader_gains(loaders.nodes, loaders.processes);
-    let both = |share: f64| (share, share * record.rate());
+    let both = |share: f64| (share, share * Rates::of(record).present());
     falling(shares).into_iter().map(both).collect()
 }

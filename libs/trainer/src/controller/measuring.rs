@@ -1,4 +1,4 @@
-//! Measurements of trainers while they train: rates and costs (`trainers/rates.rs`,
+//! Measurements of trainers while they train: rates and costs (`lacuna_rates`,
 //! `trainers/stalls.rs`), what they learn (`trainers/learnt.rs`), and the probes that are run for
 //! it (`trainers/probes.rs`).
 

@@ -7,7 +7,7 @@
 
 use lacuna_model::{Launch, TrainerSpec};
 
-use crate::controller::trainers::{Trainer, owner_of};
+use crate::controller::trainers::Trainer;
 use crate::controller::{Controller, Refusal, RefusalKind};
 
 impl Controller {
@@ -17,7 +17,7 @@ impl Controller {
             return Ok(());
         }
         let programs = specs.iter().filter(|spec| spec.launch != Launch::Simulated);
-        let asked: Vec<&str> = programs.map(|spec| owner_of(spec, user)).collect();
+        let asked: Vec<&str> = programs.map(|spec| spec.owner_or(user)).collect();
         let known = self.trainers.iter().filter(|trainer| trainer.is_program());
         let known = known.map(Trainer::owner);
         let beside = |owner: &&str| asked.iter().any(|asked| asked != owner);

@@ -12,7 +12,7 @@ use lacuna_model::{NodeId, TrainerId, TrainerSpec};
 
 use crate::Now;
 use crate::controller::out::Out;
-use crate::controller::trainers::{Trainer, all_nodes, owner_of};
+use crate::controller::trainers::{Trainer, all_nodes};
 use crate::controller::{Controller, Refusal, RefusalKind};
 
 impl Controller {
@@ -27,7 +27,7 @@ impl Controller {
         let access = &self.config.control.access;
         let mut more: BTreeMap<&str, u32> = BTreeMap::new();
         for spec in specs.iter().filter(|spec| spec.kinds.loads_for().is_none()) {
-            let owner = owner_of(spec, user);
+            let owner = spec.owner_or(user);
             *more.entry(owner).or_default() += 1;
             let quota = access.quota_of(owner);
             if let Some(most) = quota.nodes.filter(|most| spec.min_nodes > *most) {

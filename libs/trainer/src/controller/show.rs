@@ -39,7 +39,9 @@ impl Controller {
                 ..Self::for_all(record)
             };
             shown.spec.max_nodes = self.most_in_quota(trainer);
-            self.as_worth(&mut shown.spec);
+            if let Some(gain) = self.gain(&shown.spec) {
+                shown.in_force_mut().gain = Some(gain);
+            }
             if let Some(most) = self.most_elsewhere(trainer, usable, now) {
                 shown.spec.max_nodes = shown.spec.max_nodes.min(most).max(shown.spec.min_nodes);
             }

@@ -19,6 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, TrainerId, WithheldBy};
+use lacuna_rates::Rates;
 
 use crate::Now;
 use crate::controller::nodes::{Node, Nodes};
@@ -292,7 +293,9 @@ impl Controller {
 /// the next one back: all of them if it has no more than its least.
 fn loss(trainer: &Trainer, nodes: usize, over: usize) -> f64 {
     let spec = &trainer.record().spec;
-    let curve = spec.objective_curve();
+    let rates = Rates::of(trainer.record());
+    let own = rates.objective();
+    let curve = own.as_deref().unwrap_or(rates.curve());
     let weight = spec.weight.unwrap_or(1.0);
     let rate = |nodes: usize| curve.at(u32::try_from(nodes).unwrap_or(u32::MAX));
     if nodes > spec.min_nodes as usize {

@@ -202,6 +202,8 @@ impl World {
         let old = self.records.insert(record.spec.id.clone(), record.clone());
         if let Some(old) = old {
             assert!(old.run <= record.run, "a run's number went back");
+            let bytes = |record: &TrainerRecord| serde_json::to_vec(&record.spec).unwrap();
+            assert_eq!(bytes(&old), bytes(&record), "the specification changed");
             if old.run == record.run {
                 assert_eq!(old.nodes, record.nodes, "a run changed its members");
             }

@@ -36,7 +36,8 @@ fn simulated_trainers_are_as_fast_as_distance_and_shared_uplinks_allow() {
     });
     (0..8).for_each(|n| w.open(n));
     let record = |w: &World, name| w.controller.record(&trainer(name)).unwrap().clone();
-    let rates = |w: &World| ["a", "b"].map(|name| record(w, name).rate());
+    let rates =
+        |w: &World| ["a", "b"].map(|name| lacuna_rates::Rates::of(&record(w, name)).present());
     apply(&mut w, &[("a", &[0, 1])]);
     assert_eq!(rates(&w)[0], 20.0, "on one leaf");
     apply(&mut w, &[("a", &[0, 1, 4, 5]), ("b", &[2, 3])]);

@@ -237,13 +237,13 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     w.close(3);
     let record = w.controller.record(&trainer("a")).unwrap();
     // 12 s at the 356 samples/s of its curve would be 4,272 samples lost.
-    let spec = &record.spec;
+    let known = lacuna_rates::Rates::of(&record);
     let rates = Rates {
-        before: spec.rate(4),
-        after: spec.rate(3),
+        before: known.near(4),
+        after: known.near(3),
     };
     let lost = Change::Lost { at: w.now.cluster };
-    let assumed = stall_debt(&spec.rescale, spec.start_s(), lost, rates);
+    let assumed = stall_debt(&known.rescale(), known.start_s(), lost, rates);
     assert_eq!(assumed, 4_272.0);
     let stall = Stall {
         seconds: 0.0,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{
     KindName, KindRates, MixedPoint, NodeKinds, ScalingCurve, Span, TrainerSpec, Work,
 };
+use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, node, spec, trainer};
@@ -69,7 +70,7 @@ fn samples_and_costs_follow_the_rate_of_the_mix() {
     // Two cpu nodes make 20 samples/s. Growing costs 18 s of that.
     apply(&mut w, &[("a", &[0, 1, 4])]);
     assert_eq!(w.samples("a"), 200.0);
-    let rate = |w: &World| w.controller.record(&trainer("a")).unwrap().rate();
+    let rate = |w: &World| Rates::of(w.controller.record(&trainer("a")).unwrap()).present();
     assert_eq!(rate(&w), 150.0);
     let record = w.controller.record(&trainer("a")).unwrap();
     assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Elastic, KindName, KindRates, Launch, Loaders, Loading, NodeKinds, Phase, Progress,
-    ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
+    Action, Basis, Elastic, KindName, KindRates, Launch, Loaders, Loading, NodeKinds, Phase,
+    Progress, ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
 };
+use lacuna_rates::{Rates, Shape};
 use lacuna_trainer::controller::{ControllerConfig, Input};
 
 use crate::common::{World, config, node, regrouping, spec, step_costs, trainer};
@@ -109,13 +110,15 @@ fn worths(w: &World) -> Vec<(String, f64)> {
         .iter()
         .filter(|r| r.spec.kinds.loads_for().is_some());
     let rate = |r: &lacuna_model::TrainerRecord| {
-        assert_eq!(r.spec.kinds.curve(&kind("cpu")), Some(&r.spec.throughput));
-        let value = r.spec.objective_curve().at(1) * 100.0;
-        assert!(
-            (value - r.spec.throughput.at(1)).abs() < 1e-9,
-            "in the trainer's units"
+        let (rates, cpu) = (Rates::of(r), [kind("cpu")]);
+        let rate = rates.at(&Shape::of(1, 0), &cpu);
+        assert_eq!(
+            (rate.value, rate.basis),
+            (rates.curve().at(1), Basis::Brings)
         );
-        (r.spec.id.to_string(), r.spec.throughput.at(1).round())
+        let value = rates.objective().unwrap().at(1) * 100.0;
+        assert!((value - rate.value).abs() < 1e-9, "in the trainer's units");
+        (r.spec.id.to_string(), rate.value.round())
     };
     loaders.map(rate).collect()
 }
@@ -223,12 +226,14 @@ fn loaders_live_with_their_trainer_and_through_a_start_of_control() {
     assert_eq!((program.as_str(), elastic), ("python3", &Elastic::Restart));
     assert_eq!(args[..4], ["-m", "lacuna.loader", "--join", file]);
     assert_eq!(args[args.len() - 2..], ["--", "train"]);
-    let Launch::Command { env, .. } = &w.controller.record(&trainer("a")).unwrap().spec.launch
-    else {
+    apply(&mut w, &[("a", &[4])]);
+    let Action::Run(assignment) = &w.commands[&node(4)].action else {
+        panic!("it runs");
+    };
+    let Launch::Command { env, .. } = &*assignment.launch else {
         panic!("it has a program");
     };
     assert_eq!(env.get("LACUNA_LOADERS").map(String::as_str), Some(file));
-    apply(&mut w, &[("a", &[4])]);
     reports(&mut w, waiting(0));
     apply(&mut w, &[("a", &[4]), ("a.loader-1", &[0])]);
     w.restart_control();

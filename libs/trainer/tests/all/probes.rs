@@ -7,6 +7,7 @@ use lacuna_model::{
     Action, Activity, Basis, Directory, Elastic, Launch, NodeId, Progress, ScalingCurve, Span,
     Tier, Topology, TrainerRecord, TrainerSpec, Work,
 };
+use lacuna_rates::Rates;
 use lacuna_trainer::controller::{Input, Note};
 use lacuna_trainer::settings::ProfileOrder;
 
@@ -167,9 +168,9 @@ fn nodes_on_two_leaves_are_measured_near_and_far() {
                 "{order:?}: {found} {expected}"
             );
         }
-        let spec = &record.spec;
-        assert!((spec.throughput.at(4) / truth(4) - 1.0).abs() < 1e-6);
-        let share = spec.distance.share(&spec.throughput, 4, Tier(1));
+        let rates = Rates::of(&record);
+        assert!((rates.curve().at(4) / truth(4) - 1.0).abs() < 1e-6);
+        let share = rates.distance().share(rates.curve(), 4, Tier(1));
         assert!((share - 0.5).abs() < 1e-6, "{order:?}: {share}");
     }
 }
@@ -180,7 +181,7 @@ fn without_a_topology_no_tier_is_tried() {
     train(&mut w, "a", 2000);
     let record = record(&w);
     assert!(record.measured.as_ref().unwrap().apart.is_empty());
-    assert!(record.spec.distance.is_free());
+    assert!(Rates::of(&record).distance().is_free());
 }
 
 fn parked(record: &TrainerRecord) -> Vec<NodeId> {
@@ -211,7 +212,9 @@ fn sizes_are_probed_until_the_curve_is_known_and_all_nodes_come_back() {
                 .collect();
             assert_eq!(known, [1, 2, 4, 8]);
             for nodes in 1..=8 {
-                assert!((record.spec.throughput.at(nodes) - truth(nodes as usize)).abs() < 1e-6);
+                assert!(
+                    (Rates::of(&record).curve().at(nodes) - truth(nodes as usize)).abs() < 1e-6
+                );
             }
             assert_eq!(
                 (record.nodes.len(), parked(&record).len(), held(&w, "a")),
@@ -407,18 +410,19 @@ fn measurements_hold_for_the_whole_family() {
     relative.rescale.up_s = 77.0;
     relative.rescale.down_s = 33.0;
     w.input(Input::Submit {
-        trainers: vec![relative, stranger, of_another],
+        trainers: vec![relative, stranger.clone(), of_another],
         user: String::new(),
         tickets: std::collections::BTreeMap::new(),
         test_only: false,
     });
     let of = |w: &World, name: &str| w.controller.record(&trainer(name)).unwrap().clone();
     let (b, c) = (of(&w, "b"), of(&w, "c"));
-    assert_eq!(b.spec.throughput, of(&w, "a").spec.throughput);
+    assert_eq!(Rates::of(&b).curve(), Rates::of(&of(&w, "a")).curve());
     // It has shrunk often enough to measure that cost, and grown only once.
     let a = of(&w, "a").measured.unwrap();
-    assert_eq!((a.up, b.spec.rescale.up_s), (None, 77.0));
-    assert_eq!(b.spec.rescale.down_s, a.down.unwrap().mean_s);
+    let known = b.in_force().unwrap();
+    assert_eq!((a.up, known.up_s), (None, None));
+    assert_eq!(known.down_s, Some(a.down.unwrap().mean_s));
     let measured = b.measured.unwrap();
     assert!(
         measured
@@ -427,7 +431,7 @@ fn measurements_hold_for_the_whole_family() {
             .all(|rate| rate.from == Some(trainer("a")))
     );
     assert!(matches!(measured.basis(4), Basis::Measured(rate) if rate.count >= 3));
-    assert_eq!((c.measured, c.spec.throughput), (None, stranger_curve()));
+    assert_eq!((c.measured, c.spec), (None, stranger));
     assert_eq!(of(&w, "d").measured, None);
     // It does not probe known sizes, and its own measurements stay its own.
     give_all(
@@ -439,10 +443,6 @@ fn measurements_hold_for_the_whole_family() {
     let rates = of(&w, "b").measured.unwrap().rates;
     let own: Vec<(u32, bool)> = rates.iter().map(|r| (r.nodes, r.from.is_none())).collect();
     assert_eq!(own, [(1, false), (2, false), (4, true), (8, false)]);
-}
-
-fn stranger_curve() -> ScalingCurve {
-    unknown("c", Elastic::Restart).throughput
 }
 
 #[test]
@@ -480,21 +480,27 @@ fn a_start_is_measured_from_its_command_on_and_holds_for_the_same_script() {
         w.renew();
         train(&mut w, "a", 20);
         let known = record(&w);
-        assert_eq!(known.start_s(), 30.0, "{elastic:?}: {:?}", known.measured);
+        assert_eq!(
+            Rates::of(&known).start_s(),
+            30.0,
+            "{elastic:?}: {:?}",
+            known.measured
+        );
         assert_eq!(known.spec.rescale, submitted, "what was submitted stays");
         let restart_s = if elastic == Elastic::Restart {
             30.0
         } else {
             18.0
         };
-        assert_eq!(known.rescale().up_s, restart_s, "{elastic:?}");
+        assert_eq!(Rates::of(&known).rescale().up_s, restart_s, "{elastic:?}");
         w.input(Input::Submit {
             trainers: vec![script("b", "2"), unknown("c", elastic)],
             user: String::new(),
             tickets: BTreeMap::new(),
             test_only: false,
         });
-        let start_s = |name: &str| w.controller.record(&trainer(name)).unwrap().start_s();
+        let start_s =
+            |name: &str| Rates::of(w.controller.record(&trainer(name)).unwrap()).start_s();
         assert_eq!((start_s("b"), start_s("c")), (30.0, 18.0), "{elastic:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Directory, Launch, Progress, RunId, Span, TrainerSpec, Work};
+use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, plan, spec, trainer};
@@ -67,9 +68,8 @@ fn report(w: &mut World, samples: f64) {
 }
 
 fn rates(w: &World) -> Vec<f64> {
-    let spec = &w.controller.record(&trainer("a")).unwrap().spec;
-    assert_eq!(spec.check(), Ok(()));
-    spec.throughput.table(4)
+    let record = w.controller.record(&trainer("a")).unwrap();
+    Rates::of(record).curve().table(4)
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn the_rate_at_each_size_is_measured_and_published() {
         w.controller.version() > version,
         "no new view for the planner"
     );
-    let kept = &w.records[&trainer("a")].spec.throughput;
-    assert_eq!(kept.table(4), rates(&w), "not kept");
+    let kept = Rates::of(&w.records[&trainer("a")]).curve().table(4);
+    assert_eq!(kept, rates(&w), "not kept");
 
     apply(&mut w, &[0, 1]);
     for samples in [0.0, 1500.0, 3000.0, 4500.0] {
@@ -147,8 +147,11 @@ fn a_changed_rate_is_measured_again() {
 #[test]
 fn the_cost_of_a_change_of_size_is_measured() {
     let mut w = world(unknown(), &[0]);
-    let rescale = |w: &World| w.controller.record(&trainer("a")).unwrap().spec.rescale;
-    let assumed = rescale(&w);
+    let costs = |record: &lacuna_model::TrainerRecord| {
+        let known = record.in_force().unwrap();
+        (known.up_s, known.down_s)
+    };
+    let rescale = |w: &World| costs(w.controller.record(&trainer("a")).unwrap());
     for samples in [0.0, 1000.0, 2000.0, 3000.0] {
         report(&mut w, samples);
     }
@@ -161,17 +164,12 @@ fn the_cost_of_a_change_of_size_is_measured() {
         report(&mut w, first + 10.0 * rate);
         report(&mut w, first + 20.0 * rate);
     }
-    assert_eq!(rescale(&w).up_s, 4.0);
-    assert_eq!(rescale(&w).down_s, assumed.down_s, "once is too little");
+    assert_eq!(rescale(&w), (Some(4.0), None), "once is too little");
     apply(&mut w, &[0]);
     report(&mut w, 900.0);
     report(&mut w, 1900.0);
-    assert_eq!(rescale(&w).down_s, 1.0);
-    assert_eq!(
-        w.records[&trainer("a")].spec.rescale,
-        rescale(&w),
-        "not kept"
-    );
+    assert_eq!(rescale(&w), (Some(4.0), Some(1.0)));
+    assert_eq!(costs(&w.records[&trainer("a")]), rescale(&w), "not kept");
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use lacuna_model::{
     Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Progress, Replay, Span,
-    StepCosts, StepElsewhere, Tier, Topology, TrainerRecord, TrainerSpec,
+    StepCosts, StepElsewhere, Tier, Topology, TrainerRecord,
 };
+use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
 use lacuna_trainer::settings::ProfileOrder;
 
@@ -96,20 +97,20 @@ fn on_four() -> World {
 }
 
 /// It reports the costs of its step once.
-fn says(w: &mut World, costs: StepCosts) -> TrainerSpec {
+fn says(w: &mut World, costs: StepCosts) -> TrainerRecord {
     let at = rate(0.04, record(w, "a").nodes.len() as u32, 1.0);
     train(w, "a", 5, |_| (at, Some(costs.clone())));
-    record(w, "a").spec
+    record(w, "a")
 }
 
-fn off(spec: &TrainerSpec, nodes: u32) -> f64 {
-    (spec.throughput.at(nodes) / rate(0.04, nodes, 1.0) - 1.0).abs()
+fn off(record: &TrainerRecord, nodes: u32) -> f64 {
+    (Rates::of(record).curve().at(nodes) / rate(0.04, nodes, 1.0) - 1.0).abs()
 }
 
 #[test]
 fn sizes_never_tried_have_what_the_replay_says_and_a_plan_follows() {
     let mut w = on_four();
-    let before = record(&w, "a").spec;
+    let before = record(&w, "a");
     assert!(
         off(&before, 2) > 0.05 && off(&before, 8) > 0.02,
         "{before:?}"
@@ -138,7 +139,7 @@ fn sizes_never_tried_have_what_the_replay_says_and_a_plan_follows() {
     let mut of_others = costs(0.5, 4, 1.0);
     of_others.members = 8;
     for bad in [off_by_more, endless, of_others] {
-        assert_eq!(says(&mut w, bad), spec);
+        assert_eq!(says(&mut w, bad).in_force(), spec.in_force());
     }
     assert_eq!(w.controller.version(), version);
     // It outlives control.
@@ -159,11 +160,11 @@ fn a_measured_trainer_is_worth_as_much_at_its_least_size_as_one_that_is_not() {
     let at = rate(0.04, 8, 1.0);
     train(&mut w, "a", 60, |_| (at, Some(costs(0.04, 8, 1.0))));
     let measured = record(&w, "a");
-    assert!((measured.spec.throughput.at(8) / at - 1.0).abs() < 1e-6);
+    assert!((Rates::of(&measured).curve().at(8) / at - 1.0).abs() < 1e-6);
+    assert_eq!(Rates::of(&measured).objective().unwrap().at(8), 8.0);
+    assert_eq!(measured.spec, rigid, "what was submitted stays");
     let replay = measured.measured.unwrap().replay.unwrap();
     assert!(replay.judged.rates.iter().any(|point| point.nodes == 1));
-    assert_eq!(measured.spec.objective.unwrap().at(8), 8.0);
-    assert_eq!(rigid.objective.unwrap().at(8), 8.0);
 }
 
 #[test]
@@ -175,7 +176,7 @@ fn a_measured_rate_wins_and_one_that_is_far_off_refutes_the_replay() {
         let at = far * rate(0.04, 8, 1.0);
         train(&mut w, "a", 30, |_| (at, None));
         let record = record(&w, "a");
-        assert!((record.spec.throughput.at(8) / at - 1.0).abs() < 1e-6);
+        assert!((Rates::of(&record).curve().at(8) / at - 1.0).abs() < 1e-6);
         let judged = &record
             .measured
             .as_deref()
@@ -186,7 +187,7 @@ fn a_measured_rate_wins_and_one_that_is_far_off_refutes_the_replay() {
             .judged;
         assert_eq!(!judged.rates.is_empty(), is_model, "{judged:?}");
         assert_eq!(judged.met, u32::from(is_model));
-        assert_eq!(off(&record.spec, 2) < 1e-6, is_model, "{judged:?}");
+        assert_eq!(off(&record, 2) < 1e-6, is_model, "{judged:?}");
         assert_eq!(judged.error > Replay::MOST_OFF, !is_model);
     }
 }
@@ -197,8 +198,9 @@ fn beyond_the_size_at_which_loaders_limit_nothing_is_gained() {
     give(&mut w, &[0, 1]);
     // Two nodes read half as much again for each of them.
     train(&mut w, "a", 30, |_| (0.75 * rate(0.04, 4, 1.0), None));
-    let linear = record(&w, "a").spec;
-    assert!(linear.throughput.at(8) > 1.2 * linear.throughput.at(4));
+    let linear = record(&w, "a");
+    let linear = Rates::of(&linear);
+    assert!(linear.curve().at(8) > 1.2 * linear.curve().at(4));
     give(&mut w, &[0, 1, 2, 3]);
     let mut waits = costs(0.04, 4, 1.0);
     waits.costs = vec![CauseCost {
@@ -206,9 +208,10 @@ fn beyond_the_size_at_which_loaders_limit_nothing_is_gained() {
         seconds: 0.06,
         percent: 46.0,
     }];
-    let spec = says(&mut w, waits);
-    assert_eq!(spec.throughput.at(8), spec.throughput.at(4));
-    let basis = record(&w, "a").measured.unwrap().basis(8);
+    let limited = says(&mut w, waits);
+    let limited = Rates::of(&limited);
+    assert_eq!(limited.curve().at(8), limited.curve().at(4));
+    let basis = limited.basis(8, Tier(0));
     assert_eq!(basis, Basis::Limited { last: 4 });
 }
 
@@ -228,7 +231,7 @@ fn sizes_that_a_replay_says_are_not_tried_once_it_was_met() {
         assert_eq!(sizes(&w), expected);
         let record = record(&w, "a");
         for nodes in [1, 2, 4, 8] {
-            assert!(off(&record.spec, nodes) < 1e-6, "{is_said}, {nodes}");
+            assert!(off(&record, nodes) < 1e-6, "{is_said}, {nodes}");
         }
     }
 }
@@ -257,7 +260,7 @@ fn a_trainer_that_was_never_apart_has_the_links_of_others_of_its_owner() {
     w.input(Input::Topology(topology.clone()));
     train(&mut w, "a", 3600, |nodes| dear(nodes, slower(nodes)));
     assert!(matches!(
-        record(&w, "a").spec.distance,
+        Rates::of(&record(&w, "a")).distance(),
         Distance::Measured(_)
     ));
     let submit = |w: &mut World, name: &str, owner: Option<&str>| {
@@ -281,11 +284,12 @@ fn a_trainer_that_was_never_apart_has_the_links_of_others_of_its_owner() {
         give_all(&mut w, &[("a", &all), (name, &[8, 9, 10, 11])]);
         train(&mut w, name, 30, |nodes| cheap(nodes, slower(nodes)));
     }
-    let b = record(&w, "b").spec;
-    let share = b.distance.share(&b.throughput, 4, Tier(1));
+    let b = record(&w, "b");
+    let b = Rates::of(&b);
+    let share = b.distance().share(b.curve(), 4, Tier(1));
     let expected = step(0.02, 4, 1.0) / step(0.02, 4, FAR);
     assert!((share - expected).abs() < 0.03, "{share} {expected}");
-    assert_eq!(b.distance.basis(), Some("the replay of a step"));
+    assert_eq!(b.distance().basis(), Some("the replay of a step"));
     // Another owner's programs may say what they like.
-    assert!(record(&w, "c").spec.distance.is_free());
+    assert!(Rates::of(&record(&w, "c")).distance().is_free());
 }

@@ -166,7 +166,7 @@ fn forecast_note(plan: &Plan, at: usize) -> String {
 /// A note, if the rate of a trainer at that size could be measured but is not.
 fn rate_note(verdict: &TrainerVerdict) -> &'static str {
     match verdict.basis.as_deref() {
-        None | Some(Basis::Measured(_)) => "",
+        None | Some(Basis::Measured(_) | Basis::Submitted | Basis::Brings) => "",
         Some(Basis::Between { .. }) => "; rate between measured ones",
         Some(Basis::Replayed { .. }) => "; rate from the replay of a step",
         Some(Basis::Limited { .. }) => "; beyond, loaders limit",

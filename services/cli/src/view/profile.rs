@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
+    Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
     TrainerRecord,
 };
 use lacuna_planner::explain;
+use lacuna_rates::Rates;
 
 use crate::output::{iso, short};
 
@@ -97,15 +98,11 @@ pub(crate) struct CostRow {
     pub(crate) at: String,
 }
 
-fn is_profiled(record: &TrainerRecord) -> bool {
-    matches!(record.spec.launch, Launch::Command { profile: true, .. })
-}
-
 /// The basis of the rate on the present nodes; none for a trainer whose owner states its curve.
 pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
     let nodes = record.nodes.len() as u32;
-    let measured = record.measured.as_deref();
-    is_profiled(record).then(|| measured.map_or(Basis::Assumed, |m| m.basis(nodes)))
+    let is_measured = record.spec.is_profiled();
+    is_measured.then(|| Rates::of(record).basis(nodes, Tier(0)))
 }
 
 impl ProfileRow {
@@ -182,12 +179,13 @@ pub(crate) fn profile_details(
             .as_deref()
             .map(|replay| ("replayed", replayed(replay))),
     );
-    let rescale = record.rescale();
+    let rates = Rates::of(record);
+    let rescale = rates.rescale();
     let start = measured.start.as_ref();
     // A program that every change starts again pays a start for each, until changes show their own.
     let restart = start.filter(|_| !record.spec.launch.regroups());
     for (name, pause, as_start, assumed_s) in [
-        ("starting", None, start, record.start_s()),
+        ("starting", None, start, rates.start_s()),
         ("growing", measured.up.as_ref(), restart, rescale.up_s),
         ("shrinking", measured.down.as_ref(), restart, rescale.down_s),
     ] {
@@ -253,13 +251,13 @@ fn replayed(replay: &Replay) -> String {
 
 /// What distance costs a trainer and on what that rests, as a line; none where it costs nothing.
 pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, String)> {
-    let spec = &record.spec;
-    let basis = spec.distance.basis()?;
+    let (spec, rates) = (&record.spec, Rates::of(record));
+    let basis = rates.distance().basis()?;
     let nodes = match record.nodes.len() as u32 {
         0 | 1 => spec.max_nodes,
         nodes => nodes,
     };
-    let shares = spec.distance.table(&spec.throughput, nodes);
+    let shares = rates.distance().table(rates.curve(), nodes);
     let shares = (1..).zip(&shares).filter_map(|(tier, shares)| {
         let left = 100.0 * shares.last()?;
         Some(format!("{left:.0} % at tier {tier}"))
@@ -276,7 +274,7 @@ pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, 
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::{CurvePoint, Distance, Elastic, Judged, Phase, TrainerId};
+    use lacuna_model::{CurvePoint, Distance, Elastic, InForce, Judged, Launch, Phase, TrainerId};
 
     use super::*;
     use crate::table::key_values;
@@ -329,6 +327,7 @@ mod tests {
             }),
             spent_node_s: 120.0,
             aside: vec![r.nodes.pop().unwrap()],
+            in_force: InForce::default(),
         }));
         insta::assert_snapshot!(key_values(&profile_details(&r, now)));
         r.nodes.pop();

@@ -102,7 +102,7 @@ pub(crate) fn trainer_row(record: &TrainerRecord, now: Timestamp) -> TrainerRow 
     };
     let samples = record.samples();
     let rate = if record.phase == Phase::Active {
-        record.rate()
+        lacuna_rates::Rates::of(record).present()
     } else {
         0.0
     };

@@ -41,6 +41,8 @@ pub fn known(basis: &Basis, count: u32, now: Timestamp) -> String {
             "its rate on {} is assumed: nothing was measured yet",
             nodes(count)
         ),
+        Basis::Submitted => format!("its rate on {} is as submitted", nodes(count)),
+        Basis::Brings => "its rate is what it brings its trainer".to_owned(),
     }
 }
 

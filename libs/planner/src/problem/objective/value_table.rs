@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lacuna_model::{ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_rates::Rates;
 
 use super::program::Values;
 use super::{Expression, Objective, ObjectiveError, Service, urgency};
@@ -70,10 +71,16 @@ impl ValueTable {
     /// [`ObjectiveError`] if an expression gives what makes no sense at a size that the trainer
     /// may have: the trainer, the size and the value are named.
     pub fn new(spec: &TrainerSpec, objective: &Objective) -> Result<Self, ObjectiveError> {
+        Self::of(&Rates::from(spec), objective)
+    }
+
+    /// The same by all that is known of its rates.
+    pub(crate) fn of(rates: &Rates<'_>, objective: &Objective) -> Result<Self, ObjectiveError> {
+        let (spec, curve) = (rates.spec(), rates.curve());
         let max = spec.max_nodes;
-        let rate = || -> Arc<[f64]> { spec.throughput.table(max).into() };
+        let rate = || -> Arc<[f64]> { curve.table(max).into() };
         let weighted = |weight: f64| -> Arc<[f64]> {
-            let speedup = spec.throughput.speedup().table(max);
+            let speedup = curve.speedup().table(max);
             speedup.into_iter().map(|value| weight * value).collect()
         };
         let fixed = |table| Self {
@@ -81,13 +88,13 @@ impl ValueTable {
             rule: Rule::Fixed,
         };
         Ok(match objective {
-            Objective::AsGiven | Objective::Fair => fixed(match &spec.objective {
+            Objective::AsGiven | Objective::Fair => fixed(match rates.objective() {
                 Some(curve) => curve.table(max).into(),
                 None => rate(),
             }),
             Objective::Throughput => fixed(rate()),
-            Objective::ScalingEfficiency => fixed(spec.throughput.speedup().table(max).into()),
-            Objective::Goodput => Self::of_goodput(spec, &spec.throughput),
+            Objective::ScalingEfficiency => fixed(curve.speedup().table(max).into()),
+            Objective::Goodput => Self::of_goodput(spec, curve),
             Objective::Weighted => fixed(weighted(spec.effective_weight())),
             Objective::Deadline => Self {
                 table: weighted(spec.effective_weight()),
@@ -103,7 +110,7 @@ impl ValueTable {
                 table: weighted(spec.effective_weight()),
                 rule: Rule::LeastAttained,
             },
-            Objective::Expression(expression) => Self::of_expression(spec, expression)?,
+            Objective::Expression(expression) => Self::of_expression(rates, expression)?,
         })
     }
 
@@ -118,10 +125,11 @@ impl ValueTable {
         }
     }
 
-    fn of_expression(spec: &TrainerSpec, expression: &Expression) -> Result<Self, ObjectiveError> {
+    fn of_expression(rates: &Rates<'_>, expression: &Expression) -> Result<Self, ObjectiveError> {
+        let (spec, curve) = (rates.spec(), rates.curve());
         let facts = TrainerFacts {
-            rates: spec.throughput.table(spec.max_nodes),
-            rate1: spec.throughput.at(1),
+            rates: curve.table(spec.max_nodes),
+            rate1: curve.at(1),
             weight: spec.effective_weight(),
             priority: f64::from(spec.priority),
             min: spec.min_nodes,

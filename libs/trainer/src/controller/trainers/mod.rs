@@ -6,17 +6,14 @@
 //! - A used name is never free again. A trainer leaves only for the archive, and its sums stay.
 
 mod health;
+mod launch;
 mod learnt;
-mod links;
 mod moves;
 mod next_probe;
-mod owner;
 mod parked;
 mod probes;
-mod rates;
 mod reach;
 mod stalls;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod trainer;
@@ -25,19 +22,18 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{Members, NodeId, Past, Phase, Span, Timestamp, TrainerId, TrainerRecord};
+use lacuna_rates::OfRelatives;
 
 use crate::Now;
 use crate::controller::nodes::NotHeld;
 
 pub(crate) use health::Due;
+pub(crate) use launch::{LOADERS_FILE, loaders_file};
 pub(crate) use moves::Target;
 pub(crate) use next_probe::{Next, next_probe};
-pub(crate) use owner::owner_of;
 pub(crate) use parked::all_nodes;
 
 pub(crate) use trainer::{AfterLoss, Trainer};
-
-use rates::OfRelatives;
 
 /// All trainers that the archive does not have.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! Which nodes a trainer probes next (`probes.rs` has the rules).
 
 use lacuna_model::{MeasuredRate, NodeId, Phase, StepCosts, Tier, Topology, TrainerRecord, Work};
+use lacuna_rates::Rates;
 
 use crate::Now;
 use crate::controller::trainers::parked::parked;
@@ -153,7 +154,7 @@ fn expected_cost(
     interval: f64,
     lost_s: f64,
 ) -> f64 {
-    let rescale = record.rescale();
+    let rescale = Rates::of(record).rescale();
     let there = if size < present {
         rescale.down_s
     } else {
@@ -180,7 +181,7 @@ fn left_node_s(record: &TrainerRecord, nodes: u32) -> f64 {
     match record.spec.work {
         Work::UntilExit => f64::INFINITY,
         Work::Samples(work) => {
-            let rate = record.spec.throughput.at(nodes);
+            let rate = Rates::of(record).curve().at(nodes);
             f64::from(nodes) * (work - record.samples()).max(0.0) / rate
         }
     }

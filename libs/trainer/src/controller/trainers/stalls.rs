@@ -4,32 +4,19 @@
 //! begin, at its present rate, to have come as far as it has. That is the stall of the published
 //! accounting (seconds of lost training), for stopping, starting, reading a checkpoint or
 //! regrouping alike. Each is counted as a stall ([`crate::measure`]). Of a profiled trainer, the
-//! mean of the last changes of a kind replaces the submitted cost once there are two of them, and is
-//! kept in the record.
+//! mean of the last changes of a kind counts in place of the submitted cost once there are two of
+//! them, and is kept in the record.
 //!
 //! A start from no nodes is no rescale and is not counted. Its cost is measured in the same way from
 //! the command to start the program on, and stands in the record (`Measured.start`) beside the
-//! submitted one; [`TrainerRecord::start_s`] says which counts. A program that every change starts
+//! submitted one; `lacuna_rates` says which counts. A program that every change starts
 //! again shows it at every change.
 
-use std::collections::VecDeque;
-
-use lacuna_model::{
-    LossCause, Measured, MeasuredPause, MeasuredStart, Progress, RunId, Timestamp, TrainerRecord,
-};
+use lacuna_model::{LossCause, Progress, RunId, Timestamp, TrainerRecord};
+use lacuna_rates::Pauses;
 
 use crate::account::Change;
-use crate::controller::trainers::stats::{restored, spread};
 use crate::measure;
-
-/// Changes of a kind after which their cost is measured.
-const CHANGES: usize = 2;
-/// Changes of a kind that are remembered.
-const REMEMBERED: usize = 16;
-/// A cost is replaced when it is off by more than this share and by more than [`OFF_S`].
-const OFF: f64 = 0.2;
-/// Seconds.
-const OFF_S: f64 = 0.1;
 
 /// A change whose stall is being measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,7 +38,7 @@ struct Open {
 pub(crate) struct Stall {
     /// Seconds of lost training.
     pub(crate) seconds: f64,
-    /// Whether a rescale cost of the trainer was replaced for it.
+    /// Whether another cost of the trainer is in force for it.
     pub(crate) cost_changed: bool,
     /// Whether it shows the cost of a start.
     pub(crate) is_start: bool,
@@ -60,9 +47,7 @@ pub(crate) struct Stall {
 /// The newest stalls of one trainer, seconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct StallTimes {
-    up: VecDeque<f64>,
-    down: VecDeque<f64>,
-    start: VecDeque<f64>,
+    pauses: Pauses,
     /// Since when programs start before their first incarnation (cluster time).
     prepared: Option<Timestamp>,
     open: Option<Open>,
@@ -71,18 +56,8 @@ pub(crate) struct StallTimes {
 impl StallTimes {
     /// Goes on from a record.
     pub(crate) fn resumed(record: &TrainerRecord) -> Self {
-        let of = |kept: Option<MeasuredPause>| {
-            kept.map(|kept| {
-                let count = kept.count.min(REMEMBERED as u32);
-                restored(count, kept.mean_s, kept.spread_s).collect()
-            })
-            .unwrap_or_default()
-        };
-        let measured = record.measured.as_deref();
         Self {
-            up: of(measured.and_then(|m| m.up)),
-            down: of(measured.and_then(|m| m.down)),
-            start: of(measured.and_then(own_start)),
+            pauses: Pauses::resumed(record),
             prepared: None,
             open: None,
         }
@@ -149,12 +124,12 @@ impl StallTimes {
         let lost_s = |since| (at.since(since).as_secs_f64() - trained_s).max(0.0);
         let (lasted, seconds) = (seconds, lost_s(since));
         let mut cost_changed =
-            starts.is_some_and(|since| self.add_start(record, lost_s(since), report.at));
+            starts.is_some_and(|since| self.pauses.add_start(record, lost_s(since), report.at));
         if let Some(cause) = cause {
             measure::stalled(record, cause, seconds, seconds * more / lasted);
             let grown = grown.filter(|_| record.spec.is_profiled());
-            cost_changed |=
-                grown.is_some_and(|grown| self.add_change(record, grown, seconds, report.at));
+            cost_changed |= grown
+                .is_some_and(|grown| self.pauses.add_change(record, grown, seconds, report.at));
         }
         Some(Stall {
             seconds,
@@ -162,73 +137,4 @@ impl StallTimes {
             is_start: starts.is_some(),
         })
     }
-
-    /// Adds the cost of a start. Returns whether plans depend on it.
-    fn add_start(&mut self, record: &mut TrainerRecord, seconds: f64, at: Timestamp) -> bool {
-        add(&mut self.start, seconds);
-        let known = record.start_s();
-        let measured = record.measured.get_or_insert_default();
-        measured.start = Some(MeasuredStart {
-            pause: summed_up(&self.start, at),
-            from: None,
-        });
-        is_off(record.start_s(), known)
-    }
-
-    /// Adds the cost of growing or shrinking. Returns whether it replaces the submitted one.
-    fn add_change(
-        &mut self,
-        record: &mut TrainerRecord,
-        grown: bool,
-        seconds: f64,
-        at: Timestamp,
-    ) -> bool {
-        let measured = record.measured.get_or_insert_default();
-        let cost = &mut record.spec.rescale;
-        let (pauses, kept, cost) = if grown {
-            (&mut self.up, &mut measured.up, &mut cost.up_s)
-        } else {
-            (&mut self.down, &mut measured.down, &mut cost.down_s)
-        };
-        add(pauses, seconds);
-        if pauses.len() < CHANGES {
-            return false;
-        }
-        let pause = summed_up(pauses, at);
-        *kept = Some(pause);
-        let replaces = is_off(pause.mean_s, *cost);
-        if replaces {
-            *cost = pause.mean_s;
-        }
-        replaces
-    }
-}
-
-fn add(pauses: &mut VecDeque<f64>, seconds: f64) {
-    if pauses.len() == REMEMBERED {
-        pauses.pop_front();
-    }
-    pauses.push_back(seconds);
-}
-
-/// The mean and the spread of the newest pauses, the last of them at `at`.
-fn summed_up(pauses: &VecDeque<f64>, at: Timestamp) -> MeasuredPause {
-    MeasuredPause {
-        mean_s: pauses.iter().sum::<f64>() / pauses.len().max(1) as f64,
-        spread_s: spread(pauses.iter().copied()),
-        count: pauses.len() as u32,
-        at,
-    }
-}
-
-/// The start that was measured of the trainer itself.
-fn own_start(measured: &Measured) -> Option<MeasuredPause> {
-    let start = measured.start.as_ref().filter(|start| start.from.is_none());
-    start.map(|start| start.pause)
-}
-
-/// Whether a measured cost is so far from the known one, seconds, that it replaces it.
-pub(crate) fn is_off(mean: f64, known: f64) -> bool {
-    let off = (mean - known).abs();
-    off > OFF_S && off > OFF * known
 }

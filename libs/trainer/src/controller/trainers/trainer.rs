@@ -13,16 +13,16 @@ use lacuna_model::{
     Assignment, Ending, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp,
     TrainerId, TrainerRecord, Tries,
 };
+use lacuna_rates::{Observed, OfRelatives, Rates};
 
 use crate::Now;
 use crate::account::{Account, Change, Counted, is_done};
 use crate::controller::trainers::health::{Due, Health};
+use crate::controller::trainers::launch::launch;
 use crate::controller::trainers::learnt::Learnt;
 use crate::controller::trainers::moves::{Loss, Target};
-use crate::controller::trainers::owner::owner_of;
 use crate::controller::trainers::parked::{drop_parked, or_all, parked};
 use crate::controller::trainers::probes::Probes;
-use crate::controller::trainers::rates::{OfRelatives, Rates};
 use crate::controller::trainers::stalls::StallTimes;
 use crate::settings::Control;
 
@@ -31,7 +31,7 @@ use crate::settings::Control;
 pub(crate) struct Trainer {
     record: TrainerRecord,
     account: Account,
-    rates: Rates,
+    observed: Observed,
     stalls: StallTimes,
     probes: Probes,
     learnt: Learnt,
@@ -90,7 +90,7 @@ impl Trainer {
     pub(super) fn resumed(record: TrainerRecord, now: Now) -> Self {
         Self {
             account: Account::default(),
-            rates: Rates::resumed(&record),
+            observed: Observed::resumed(&record),
             stalls: StallTimes::resumed(&record),
             probes: Probes::default(),
             learnt: Learnt::default(),
@@ -115,7 +115,7 @@ impl Trainer {
     }
 
     pub(crate) fn owner(&self) -> &str {
-        owner_of(&self.record.spec, &self.record.user)
+        self.record.owner()
     }
 
     /// Nodes of the present incarnation, sorted.
@@ -188,7 +188,7 @@ impl Trainer {
     /// Whether its present incarnation restarts anyhow: it is being re-placed, or a departure has
     /// hit it and its stall lasts.
     pub(crate) fn restarts(&self, now: Now) -> bool {
-        self.replaced_from.is_some() || self.record.is_hit(now.cluster)
+        self.replaced_from.is_some() || Rates::of(&self.record).is_hit(now.cluster)
     }
 
     /// Whether its nodes are about to change, or its programs to restart or to end.
@@ -215,9 +215,9 @@ impl Trainer {
             run: record.run,
             rank: 0,
             nodes: 0,
-            launch: Arc::new(record.spec.launch.clone()),
+            launch: Arc::new(launch(&record.spec)),
             throughput: throughput(record),
-            rescale: record.spec.rescale,
+            rescale: Rates::of(record).rescale(),
             work: record.spec.work,
             samples_before: record.samples_before,
             owed: record.run_owed,
@@ -250,7 +250,7 @@ fn throughput(record: &TrainerRecord) -> ScalingCurve {
         .map(|rate| ScalingCurve::new([(nodes, rate)]));
     match by_kind {
         Some(Ok(curve)) => curve,
-        Some(Err(_)) | None => record.spec.throughput.clone(),
+        Some(Err(_)) | None => Rates::of(record).curve().clone(),
     }
 }
 
@@ -411,7 +411,7 @@ impl Trainer {
         }
         let grace = if self.is_program() { grace } else { Span::ZERO };
         let record = &mut self.record;
-        let rate = mix_rate.unwrap_or_else(|| record.spec.rate(after));
+        let rate = mix_rate.unwrap_or_else(|| Rates::of(record).near(after));
         let lost = self.account.turn(record, change, rate, at, grace);
         let cause = match change {
             Change::Grown | Change::Shrunk if before > 0 => {
@@ -691,10 +691,10 @@ impl Trainer {
                 ..Measurement::default()
             };
         }
-        let mut curve = self.rates.observe(&mut self.record, report, tier);
+        let mut curve = self.observed.observe(&mut self.record, report, tier);
         if let Some(costs) = report.step_costs.as_deref() {
             curve |= self
-                .rates
+                .observed
                 .replayed(&mut self.record, costs, tier, report.at);
         }
         if let Some(stall) = &stall {
@@ -717,11 +717,11 @@ impl Trainer {
 
     /// Takes over measurements of a relative. Returns whether plans depend on them.
     pub(super) fn take_over(&mut self, of: OfRelatives) -> bool {
-        let Some(cost) = self.rates.take_over(&mut self.record, of) else {
+        let Some(cost) = self.observed.take_over(&mut self.record, of) else {
             return false;
         };
         self.dirty = true;
-        self.rates.enforce(&mut self.record) || cost
+        self.observed.enforce(&mut self.record) || cost
     }
 
     /// Rates, probes and the record, to find out which size is worth a probe.
@@ -731,7 +731,7 @@ impl Trainer {
 
     /// Seconds between the two newest reports of the present incarnation, once there are any.
     pub(crate) fn report_interval(&self) -> Option<f64> {
-        self.rates.interval(self.record.run)
+        self.observed.interval(self.record.run)
     }
 
     /// Brings the sums of node-time up to now.

@@ -27,14 +27,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    CurvePoint, Distance, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Progress,
-    Replay, RunId, ScalingCurve, StepCosts, Tier, Timestamp, TrainerId, TrainerRecord,
+    CurvePoint, Distance, MeasuredRate, Progress, Replay, RunId, ScalingCurve, StepCosts, Tier,
+    Timestamp, TrainerRecord,
 };
 
-use crate::controller::trainers::links::{links, over_links};
-use crate::controller::trainers::owner::owner_of;
-use crate::controller::trainers::stalls::is_off;
-use crate::controller::trainers::stats::{restored, spread};
+use crate::links::over_links;
+use crate::relatives::OfRelatives;
+use crate::stats::{restored, spread};
+use crate::{Rates, is_off};
 
 /// Pairs of reports at a node count that are remembered.
 const REMEMBERED: usize = 24;
@@ -48,7 +48,7 @@ const PAIRS: usize = 2;
 const OFF: f64 = 0.05;
 
 /// A node count, and how far apart the nodes are.
-type Place = (u32, Tier);
+pub(crate) type Place = (u32, Tier);
 
 /// Pairs of reports at one place: samples and seconds between them, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -104,7 +104,7 @@ impl Pairs {
 
 /// State of a trainer's measured rates beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Rates {
+pub struct Observed {
     pairs: BTreeMap<Place, Pairs>,
     /// The rates through which the present curves go.
     in_force: BTreeMap<Place, f64>,
@@ -115,9 +115,10 @@ pub(crate) struct Rates {
     newest: Option<(RunId, f64)>,
 }
 
-impl Rates {
+impl Observed {
     /// Goes on from a record.
-    pub(crate) fn resumed(record: &TrainerRecord) -> Self {
+    #[must_use]
+    pub fn resumed(record: &TrainerRecord) -> Self {
         Self {
             in_force: places(record),
             ..Self::default()
@@ -125,7 +126,8 @@ impl Rates {
     }
 
     /// Seconds between the two newest reports of an incarnation, once there are any.
-    pub(crate) fn interval(&self, run: RunId) -> Option<f64> {
+    #[must_use]
+    pub fn interval(&self, run: RunId) -> Option<f64> {
         self.newest
             .filter(|(of, _)| *of == run)
             .map(|(_, seconds)| seconds)
@@ -133,12 +135,7 @@ impl Rates {
 
     /// Takes a report of the present incarnation, whose nodes are at `tier`. Returns whether a
     /// curve was replaced.
-    pub(crate) fn observe(
-        &mut self,
-        record: &mut TrainerRecord,
-        report: &Progress,
-        tier: Tier,
-    ) -> bool {
+    pub fn observe(&mut self, record: &mut TrainerRecord, report: &Progress, tier: Tier) -> bool {
         let nodes = record.nodes.len() as u32;
         if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
             return false;
@@ -175,7 +172,7 @@ impl Rates {
 
     /// Takes the replay of a step of the present incarnation, whose nodes are at `tier`. Returns
     /// whether a curve was replaced.
-    pub(crate) fn replayed(
+    pub fn replayed(
         &mut self,
         record: &mut TrainerRecord,
         costs: &StepCosts,
@@ -190,30 +187,31 @@ impl Rates {
         };
         let most = record.spec.max_nodes;
         judge(&mut replay, &places(record), most);
-        let measured = record.measured.get_or_insert_default();
         let judged = |replay: Option<&Replay>| {
             replay.map_or((0, None), |one| (one.judged.rates.len(), one.judged.limit))
         };
-        let is_other = judged(measured.replay.as_deref()) != judged(Some(&replay));
-        let known = &record.spec.throughput;
+        let before = record.measured.as_deref().and_then(|m| m.replay.as_deref());
+        let is_other = judged(before) != judged(Some(&replay));
+        let rates = Rates::of(record);
+        let known = rates.curve();
         let is_off = |point: &CurvePoint| {
             let before = known.at(point.nodes);
             (point.rate - before).abs() > OFF * before
         };
         let is_new = is_other || replay.judged.rates.iter().any(is_off);
-        measured.replay = Some(Box::new(replay));
+        record.measured.get_or_insert_default().replay = Some(Box::new(replay));
         is_new && self.enforce(record)
     }
 
     /// Lays the curves through the measured rates. Returns whether one is another one.
-    pub(crate) fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
+    pub fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
         self.in_force = places(record);
-        let spec = &mut record.spec;
+        let spec = &record.spec;
+        let Some(measured) = record.measured.as_deref_mut() else {
+            return false;
+        };
         let mut points = near(&self.in_force);
-        let mut replay = record
-            .measured
-            .as_deref_mut()
-            .and_then(|m| m.replay.as_deref_mut());
+        let mut replay = measured.replay.as_deref_mut();
         if let Some(replay) = &mut replay {
             judge(replay, &self.in_force, spec.max_nodes);
             let rates = &replay.judged.rates;
@@ -234,19 +232,15 @@ impl Rates {
         let Some(curve) = curve(&points, spec.max_nodes, is_limited) else {
             return false;
         };
+        let known = &mut measured.in_force;
+        let now = known.distance.as_ref().unwrap_or(&spec.distance);
         let distance = apart(&self.in_force, &curve)
-            .or_else(|| over_links(replay.as_deref()?, &self.links, &spec.distance));
-        let farther = distance.filter(|distance| *distance != spec.distance);
-        let changed = curve != spec.throughput;
-        // An objective that was the curve's speed-up stays that.
-        if changed && spec.objective == Some(spec.throughput.speedup()) {
-            spec.objective = Some(curve.speedup());
-        }
-        spec.throughput = curve;
+            .or_else(|| over_links(replay.as_deref()?, &self.links, now));
+        let farther = distance.filter(|distance| distance != now);
         let is_farther = farther.is_some();
-        if let Some(distance) = farther {
-            spec.distance = distance;
-        }
+        known.distance = farther.or_else(|| known.distance.take());
+        let changed = curve != *known.curve.as_ref().unwrap_or(&spec.throughput);
+        known.curve = Some(curve);
         changed || is_farther
     }
 }
@@ -308,52 +302,6 @@ fn apart(places: &BTreeMap<Place, f64>, curve: &ScalingCurve) -> Option<Distance
     (!tiers.is_empty()).then_some(Distance::Measured(tiers))
 }
 
-/// Whether measurements of one hold for the other: they name the same family, or declare the same
-/// program, started alike.
-fn same_family(one: &Launch, other: &Launch) -> bool {
-    let declared = |launch: &Launch| match launch {
-        Launch::Simulated => None,
-        Launch::Command {
-            family: Some(name), ..
-        } => Some((Some(name.clone()), None)),
-        Launch::Command {
-            program,
-            args,
-            env,
-            directory,
-            elastic,
-            ..
-        } => Some((
-            None,
-            Some((
-                program.clone(),
-                args.clone(),
-                env.clone(),
-                directory.clone(),
-                *elastic,
-            )),
-        )),
-    };
-    let one = declared(one);
-    one.is_some() && one == declared(other)
-}
-
-/// Whether starts of one take as long as those of the other: both run the same program, or the same
-/// script under an interpreter, under the same launcher. Further arguments seldom matter to that.
-fn same_program(one: &Launch, other: &Launch) -> bool {
-    let started = |launch: &Launch| match launch {
-        Launch::Simulated => None,
-        Launch::Command {
-            program,
-            args,
-            elastic,
-            ..
-        } => Some((program.clone(), args.first().cloned(), *elastic)),
-    };
-    let one = started(one);
-    one.is_some() && one == started(other)
-}
-
 /// The rate at `nodes`, more than any measured count, along the last piece of the curve.
 fn beyond(points: &BTreeMap<u32, f64>, nodes: u32) -> Option<f64> {
     let mut from_last = points.iter().rev().map(|(n, rate)| (f64::from(*n), *rate));
@@ -373,102 +321,11 @@ fn curve(points: &BTreeMap<u32, f64>, max: u32, is_limited: bool) -> Option<Scal
     ScalingCurve::new(points).ok()
 }
 
-/// Measurements of a trainer's relatives: the trainers of its owner and family.
-#[derive(Debug, Default)]
-pub(crate) struct OfRelatives {
-    /// The newest rate at each place.
-    rates: BTreeMap<Place, MeasuredRate>,
-    up: Option<MeasuredPause>,
-    down: Option<MeasuredPause>,
-    /// The newest start of the same program, in any family.
-    start: Option<MeasuredStart>,
-    /// By tier from 1 on: the newest link that a trainer of its owner shows.
-    links: Vec<Option<(Timestamp, f64)>>,
-}
-
-impl OfRelatives {
-    /// Of a trainer, among all. Measurements by another owner's programs may be false.
-    pub(super) fn of<'a>(
-        record: &TrainerRecord,
-        all: impl Iterator<Item = &'a TrainerRecord>,
-    ) -> Self {
-        let mut found = Self::default();
-        let owner = |of: &TrainerRecord| owner_of(&of.spec, &of.user).to_owned();
-        let own = owner(record);
-        for other in all.filter(|other| other.spec.id != record.spec.id) {
-            let Some(measured) = other.measured.as_deref().filter(|_| owner(other) == own) else {
-                continue;
-            };
-            found.add_links(measured);
-            if same_program(&record.spec.launch, &other.spec.launch) {
-                found.add_start(&other.spec.id, measured);
-            }
-            if same_family(&record.spec.launch, &other.spec.launch) {
-                found.add(&other.spec.id, measured);
-            }
-        }
-        found
-    }
-
-    fn add_links(&mut self, measured: &Measured) {
-        let links = links(measured);
-        if self.links.len() < links.len() {
-            self.links.resize(links.len(), None);
-        }
-        let at = measured.replay.as_deref().map(|replay| replay.at);
-        for (known, link) in self.links.iter_mut().zip(links) {
-            let link = at.zip(link);
-            if link.map(|(at, _)| at) > known.map(|(at, _)| at) {
-                *known = link;
-            }
-        }
-    }
-
-    fn add_start(&mut self, id: &TrainerId, measured: &Measured) {
-        let own = measured.start.as_ref().filter(|start| start.from.is_none());
-        let known = self.start.as_ref().map(|start| start.pause.at);
-        if let Some(start) = own.filter(|start| known.is_none_or(|at| at < start.pause.at)) {
-            self.start = Some(MeasuredStart {
-                pause: start.pause,
-                from: Some(id.clone()),
-            });
-        }
-    }
-
-    fn add(&mut self, id: &TrainerId, measured: &Measured) {
-        let own = measured.at_all_tiers();
-        for (tier, rate) in own.filter(|(_, rate)| rate.from.is_none()) {
-            let place = (rate.nodes, tier);
-            let rate = MeasuredRate {
-                from: Some(id.clone()),
-                ..rate.clone()
-            };
-            match self.rates.get_mut(&place) {
-                Some(known) if rate.at <= known.at => {}
-                Some(known) => *known = rate,
-                None => {
-                    self.rates.insert(place, rate);
-                }
-            }
-        }
-        for (newest, cost) in [(&mut self.up, measured.up), (&mut self.down, measured.down)] {
-            if cost.map(|cost| cost.at) > newest.map(|newest| newest.at) {
-                *newest = cost;
-            }
-        }
-    }
-}
-
-impl Rates {
+impl Observed {
     /// Gives a trainer what was measured of its relatives at counts, and of costs, that it has not
     /// measured by itself. Returns whether a cost has changed; nothing if nothing has.
-    pub(super) fn take_over(
-        &mut self,
-        record: &mut TrainerRecord,
-        of: OfRelatives,
-    ) -> Option<bool> {
-        let links = of.links.iter().map(|link| link.map(|(_, slower)| slower));
-        let links: Vec<Option<f64>> = links.collect();
+    pub fn take_over(&mut self, record: &mut TrainerRecord, of: OfRelatives) -> Option<bool> {
+        let links = of.links();
         let mut taken = links != self.links;
         self.links = links;
         for ((nodes, tier), rate) in of.rates {
@@ -483,29 +340,32 @@ impl Rates {
         // The newest start counts for all trainers of the program, those that have their own included:
         // else the scatter of measurements would decide which of two equals comes first.
         if let Some(start) = of.start {
-            let before = record.start_s();
+            let before = Rates::of(record).start_s();
             let known = &mut record.measured.get_or_insert_default().start;
             if known
                 .as_ref()
                 .is_none_or(|known| known.pause.at < start.pause.at)
             {
                 *known = Some(start);
-                cost_changed = is_off(record.start_s(), before);
+                cost_changed = is_off(Rates::of(record).start_s(), before);
                 taken = true;
             }
         }
         // A cost without a measurement stays the owner's.
-        let own = record.measured.as_deref();
-        let (own_up, own_down) = (own.and_then(|m| m.up), own.and_then(|m| m.down));
-        let cost = &mut record.spec.rescale;
-        for (own, cost, theirs) in [
-            (own_up, &mut cost.up_s, of.up),
-            (own_down, &mut cost.down_s, of.down),
+        if of.up.or(of.down).is_none() {
+            return (taken || cost_changed).then_some(cost_changed);
+        }
+        let submitted = record.spec.rescale;
+        let measured = record.measured.get_or_insert_default();
+        let now = &mut measured.in_force;
+        for (own, now, theirs, submitted) in [
+            (measured.up, &mut now.up_s, of.up, submitted.up_s),
+            (measured.down, &mut now.down_s, of.down, submitted.down_s),
         ] {
             if let (None, Some(theirs)) = (own, theirs)
-                && is_off(theirs.mean_s, *cost)
+                && is_off(theirs.mean_s, now.unwrap_or(submitted))
             {
-                *cost = theirs.mean_s;
+                *now = Some(theirs.mean_s);
                 cost_changed = true;
             }
         }
@@ -563,28 +423,5 @@ mod tests {
         );
         // Near nodes that were slower do not make distance a gain.
         assert_eq!(of(&[(4, 0, 20.0), (4, 1, 30.0)]), (20.0, Some([1.0, 1.0])));
-    }
-
-    #[test]
-    fn families_are_named_or_declare_the_same_program() {
-        let launch = |seed: &str, family: Option<&str>| Launch::Command {
-            program: "train".to_owned(),
-            args: vec!["--seed".to_owned(), seed.to_owned()],
-            env: BTreeMap::new(),
-            checkpoint_dir: Some(format!("/scratch/{seed}")),
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: true,
-            family: family.map(str::to_owned),
-            elastic: lacuna_model::Elastic::REGROUP,
-        };
-        assert!(same_family(&launch("1", None), &launch("1", None)));
-        assert!(!same_family(&launch("1", None), &launch("2", None)));
-        assert!(same_family(
-            &launch("1", Some("cnn")),
-            &launch("2", Some("cnn"))
-        ));
-        assert!(!same_family(&launch("1", Some("cnn")), &launch("1", None)));
-        assert!(!same_family(&Launch::Simulated, &Launch::Simulated));
     }
 }

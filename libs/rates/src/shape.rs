@@ -3,7 +3,13 @@
 //! Whatever a trainer gains by its nodes (kinds, distance, crowded uplinks) is its rate on a shape.
 //! Where nodes are of one kind, a mix has nodes of the first kind alone.
 
-use super::mixes::{Mix, NO_NODES};
+use lacuna_model::MOST_KINDS;
+
+/// Node counts of each kind. A kind that there is not has none.
+pub type Mix = [u32; MOST_KINDS];
+
+/// The mix of a trainer without nodes.
+pub const NO_NODES: Mix = [0; MOST_KINDS];
 
 /// A node set without its departures.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,7 +18,7 @@ pub struct Shape {
     pub mix: Mix,
     /// How far apart they are.
     pub tier: usize,
-    /// How crowded their uplinks are, 1 or more; see [`crate::Switches::crowds`].
+    /// How crowded their uplinks are, 1 or more; see [`lacuna_model::crowds`].
     pub crowd: f64,
 }
 

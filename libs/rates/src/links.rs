@@ -13,7 +13,7 @@ const TELLS: f64 = 0.02;
 
 /// What distance costs a trainer that was never apart, over the links of others. Nothing where its
 /// owner says it, or where it is within [`OFF`] of what it is.
-pub(super) fn over_links(
+pub(crate) fn over_links(
     replay: &Replay,
     links: &[Option<f64>],
     now: &Distance,
@@ -46,7 +46,7 @@ pub(super) fn over_links(
 
 /// By tier from 1 on: how many times as long a byte takes as on one leaf, by what the tier costs a
 /// trainer at a count that was measured at both, and by the replay of its step.
-pub(super) fn links(measured: &Measured) -> Vec<Option<f64>> {
+pub(crate) fn links(measured: &Measured) -> Vec<Option<f64>> {
     let Some(replay) = measured.replay.as_deref() else {
         return Vec::new();
     };

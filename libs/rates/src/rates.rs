@@ -1,0 +1,549 @@
+//! The rates of one trainer.
+
+use std::borrow::Cow;
+
+use lacuna_model::{
+    Basis, Distance, InForce, KindName, Launch, NodeId, NodeKinds, RescaleCost, ScalingCurve, Tier,
+    Timestamp, Topology, TrainerRecord, TrainerSpec, among,
+};
+
+use crate::{Mix, Shape};
+
+/// How fast a trainer runs, and what its changes cost. The crate's page has the precedence.
+#[derive(Debug, Clone)]
+pub struct Rates<'a> {
+    spec: &'a TrainerSpec,
+    record: Option<&'a TrainerRecord>,
+    curve: Cow<'a, ScalingCurve>,
+    /// How much faster it is than submitted, on all nodes alike: a loader, by what it brings.
+    scale: f64,
+}
+
+/// A rate on a node set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rate {
+    /// Samples/s; 0 where the trainer cannot run.
+    pub value: f64,
+    /// What it rests on.
+    pub basis: Basis,
+    /// By what share it may be off: the standard error of measurements, the error of a replay where
+    /// it was checked. Nothing where nothing bounds it.
+    pub doubt: Option<f64>,
+}
+
+impl<'a> From<&'a TrainerSpec> for Rates<'a> {
+    /// As submitted.
+    fn from(spec: &'a TrainerSpec) -> Self {
+        Self {
+            spec,
+            record: None,
+            curve: Cow::Borrowed(&spec.throughput),
+            scale: 1.0,
+        }
+    }
+}
+
+impl<'a> From<&'a TrainerRecord> for Rates<'a> {
+    fn from(record: &'a TrainerRecord) -> Self {
+        Self::of(record)
+    }
+}
+
+impl<'a> Rates<'a> {
+    /// The rates of a trainer by all that is known.
+    #[must_use]
+    pub fn of(record: &'a TrainerRecord) -> Self {
+        let submitted = Self {
+            record: Some(record),
+            ..Self::from(&record.spec)
+        };
+        let Some(known) = record.in_force() else {
+            return submitted;
+        };
+        let brings = known.gain.map(|gain| gain.rate / submitted.curve.at(1));
+        if let Some(scale) = brings.filter(|scale| scale.is_finite() && *scale > 0.0) {
+            let curve = submitted.curve.scaled(scale);
+            return Self {
+                curve: Cow::Owned(curve),
+                scale,
+                ..submitted
+            };
+        }
+        Self {
+            curve: Cow::Borrowed(known.curve.as_ref().unwrap_or(&record.spec.throughput)),
+            ..submitted
+        }
+    }
+
+    /// What its owner submitted.
+    #[must_use]
+    pub const fn spec(&self) -> &'a TrainerSpec {
+        self.spec
+    }
+
+    fn known(&self) -> Option<&'a InForce> {
+        self.record?.in_force()
+    }
+
+    /// Samples/s by count of near nodes; of a trainer with kinds, of the kind that stands for them.
+    #[must_use]
+    pub fn curve(&self) -> &ScalingCurve {
+        &self.curve
+    }
+
+    /// The curve of its own objective, if it has one. The speed-up of the submitted curve is that of
+    /// the curve in force.
+    #[must_use]
+    pub fn objective(&self) -> Option<Cow<'a, ScalingCurve>> {
+        if let Some(gain) = self.known().and_then(|known| known.gain) {
+            return ScalingCurve::new([(1, gain.value)]).ok().map(Cow::Owned);
+        }
+        let own = self.spec.objective.as_ref()?;
+        let is_other = *self.curve != self.spec.throughput;
+        Some(if is_other && *own == self.spec.throughput.speedup() {
+            Cow::Owned(self.curve.speedup())
+        } else {
+            Cow::Borrowed(own)
+        })
+    }
+
+    /// What distance costs.
+    #[must_use]
+    pub fn distance(&self) -> &'a Distance {
+        let known = self.known().and_then(|known| known.distance.as_ref());
+        known.unwrap_or(&self.spec.distance)
+    }
+
+    /// Samples/s on a mix of near nodes of these kinds; nothing where it cannot run. A trainer without
+    /// kinds has its curve on each kind, one kind at a time.
+    #[must_use]
+    pub fn on_mix(&self, names: &[KindName], mix: Mix) -> Option<f64> {
+        let (kinds, min, max) = (&self.spec.kinds, self.spec.min_nodes, self.spec.max_nodes);
+        let all = mix.iter().copied().fold(0, u32::saturating_add);
+        let mut used = names.iter().zip(mix).filter(|(_, nodes)| *nodes > 0);
+        let (first, second) = (used.next()?, used.next());
+        if !(min..=max).contains(&all) {
+            None
+        } else if kinds.is_any() {
+            second.is_none().then(|| self.curve.at(all))
+        } else {
+            let rate = kinds.rate(first, second.unwrap_or((first.0, 0)))?;
+            Some(rate * self.scale)
+        }
+    }
+
+    /// Samples/s on near nodes by their kinds, 0 where it cannot train on them. Nothing where kinds are
+    /// not known, or where it does not tell them apart.
+    #[must_use]
+    pub fn by_kind<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n NodeId>,
+        kinds: &NodeKinds,
+    ) -> Option<f64> {
+        let own = &self.spec.kinds;
+        let tells_apart = !own.is_any() && !kinds.is_empty();
+        tells_apart.then(|| own.rate_on(nodes, kinds).unwrap_or(0.0) * self.scale)
+    }
+
+    /// The rate on a shape. `names` are the kinds of its mix, or none where all nodes are alike.
+    #[must_use]
+    pub fn at(&self, shape: &Shape, names: &[KindName]) -> Rate {
+        let nodes = shape.nodes();
+        let near = if names.is_empty() {
+            self.near(nodes)
+        } else {
+            self.on_mix(names, shape.mix).unwrap_or(0.0)
+        };
+        let tier = Tier(u8::try_from(shape.tier).unwrap_or(u8::MAX));
+        let value = near * self.left(nodes, tier, shape.crowd);
+        let basis = self.basis(nodes, tier);
+        let doubt = self.doubt(&basis);
+        Rate {
+            value,
+            basis,
+            doubt,
+        }
+    }
+
+    /// Samples/s on these nodes of a cluster, whose uplinks are crowded.
+    #[must_use]
+    pub fn on_nodes(
+        &self,
+        nodes: &[NodeId],
+        kinds: &NodeKinds,
+        topology: &Topology,
+        crowd: f64,
+    ) -> f64 {
+        let count = nodes.len() as u32;
+        let near = self.by_kind(nodes, kinds);
+        let near = near.unwrap_or_else(|| self.curve.at(count));
+        near * self.left(count, topology.tier(nodes), crowd)
+    }
+
+    /// The part of its rate that is left at a tier.
+    fn left(&self, nodes: u32, tier: Tier, crowd: f64) -> f64 {
+        among(self.distance().share(&self.curve, nodes, tier), crowd)
+    }
+
+    /// Samples/s on near nodes; 0 below the minimum.
+    #[must_use]
+    pub fn near(&self, nodes: u32) -> f64 {
+        if nodes >= self.spec.min_nodes {
+            self.curve.at(nodes)
+        } else {
+            0.0
+        }
+    }
+
+    /// Samples/s on its present nodes.
+    #[must_use]
+    pub fn present(&self) -> f64 {
+        let of = |record: &TrainerRecord| {
+            let rate = record.mix_rate;
+            rate.unwrap_or_else(|| self.curve.at(record.nodes.len() as u32))
+        };
+        self.record.map_or(0.0, of)
+    }
+
+    /// What the rate on `nodes` nodes at a tier rests on.
+    #[must_use]
+    pub fn basis(&self, nodes: u32, tier: Tier) -> Basis {
+        if self.known().is_some_and(|known| known.gain.is_some()) {
+            return Basis::Brings;
+        }
+        if !self.spec.is_profiled() {
+            return Basis::Submitted;
+        }
+        let measured = self.record.and_then(|record| record.measured.as_deref());
+        let Some(measured) = measured else {
+            return Basis::Assumed;
+        };
+        match measured.rate(nodes, tier) {
+            Some(there) => Basis::Measured(there.clone()),
+            None => measured.basis(nodes),
+        }
+    }
+
+    fn doubt(&self, basis: &Basis) -> Option<f64> {
+        let of = |rate: &lacuna_model::MeasuredRate| {
+            rate.spread / f64::from(rate.count).sqrt() / rate.rate
+        };
+        match basis {
+            Basis::Measured(rate) => Some(of(rate)),
+            Basis::Between { below, above } => {
+                let measured = self.record?.measured.as_deref()?;
+                let rates = measured.at_all_tiers().map(|(_, rate)| rate);
+                let ends = rates.filter(|rate| rate.nodes == *below || rate.nodes == *above);
+                ends.map(of).max_by(f64::total_cmp)
+            }
+            Basis::Replayed { error, .. } => Some(*error),
+            Basis::Limited { .. }
+            | Basis::Beyond { .. }
+            | Basis::Assumed
+            | Basis::Submitted
+            | Basis::Brings => None,
+        }
+    }
+
+    /// Stall of a start from no nodes, seconds at the rate after it: as measured, unless the owner
+    /// states both a curve and the cost of a start.
+    #[must_use]
+    pub fn start_s(&self) -> f64 {
+        let learns = self.spec.is_profiled() || self.spec.rescale.start_s.is_none();
+        let measured = self.record.and_then(|record| record.measured.as_deref());
+        let start = measured.and_then(|measured| measured.start.as_ref());
+        start
+            .filter(|_| learns)
+            .map_or_else(|| self.submitted_start_s(), |start| start.pause.mean_s)
+    }
+
+    /// The same without measurements of starts. A program without a value starts as it grows.
+    fn submitted_start_s(&self) -> f64 {
+        let grows = || match self.spec.launch {
+            Launch::Simulated => 0.0,
+            Launch::Command { .. } => self.changes().up_s,
+        };
+        self.spec.rescale.start_s.unwrap_or_else(grows)
+    }
+
+    /// Costs of growing and shrinking. A program that every change starts again pays a start, where
+    /// its curve and costs are measured and its changes have not shown another cost yet.
+    #[must_use]
+    pub fn rescale(&self) -> RescaleCost {
+        let mut cost = self.changes();
+        let restarts = self.spec.is_profiled() && !self.spec.launch.regroups();
+        let measured = self.record.and_then(|record| record.measured.as_deref());
+        let Some(measured) = measured.filter(|_| restarts) else {
+            return cost;
+        };
+        let Some(start) = &measured.start else {
+            return cost;
+        };
+        if measured.up.is_none() {
+            cost.up_s = start.pause.mean_s;
+        }
+        if measured.down.is_none() {
+            cost.down_s = start.pause.mean_s;
+        }
+        cost
+    }
+
+    /// Costs of growing and shrinking, whatever starts cost.
+    fn changes(&self) -> RescaleCost {
+        let mut cost = self.spec.rescale;
+        if let Some(known) = self.known() {
+            cost.up_s = known.up_s.unwrap_or(cost.up_s);
+            cost.down_s = known.down_s.unwrap_or(cost.down_s);
+        }
+        cost
+    }
+
+    /// Whether a departure has hit it and its stall is not over at `now`. Then it restarts anyway.
+    #[must_use]
+    pub fn is_hit(&self, now: Timestamp) -> bool {
+        let hit_at = self.record.and_then(|record| record.hit_at);
+        hit_at.is_some_and(|at| {
+            let ago_s = now.since(at).as_secs_f64();
+            ago_s < self.changes().down_s.max(f64::MIN_POSITIVE)
+        })
+    }
+
+    /// The service of a number of samples, in seconds of one node for weight 1: samples over the rate
+    /// on one node and over the weight.
+    #[must_use]
+    pub fn service_s(&self, samples: f64) -> f64 {
+        let unit = self.curve.at(1) * self.spec.effective_weight();
+        if unit > 0.0 { samples / unit } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lacuna_model::{
+        CurvePoint, Directory, Elastic, Gain, Judged, KindRates, Loading, MeasuredPause,
+        MeasuredRate, MeasuredStart, Replay, RunId, TrainerId, Work,
+    };
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_unix(second)
+    }
+
+    fn measured(nodes: u32, rate: f64, spread: f64) -> MeasuredRate {
+        MeasuredRate {
+            nodes,
+            rate,
+            spread,
+            count: 4,
+            at: at(100),
+            from: None,
+        }
+    }
+
+    fn pause(mean_s: f64) -> MeasuredPause {
+        MeasuredPause {
+            mean_s,
+            spread_s: 0.0,
+            count: 2,
+            at: at(100),
+        }
+    }
+
+    fn record(profile: bool, elastic: Elastic) -> TrainerRecord {
+        let spec = TrainerSpec {
+            id: TrainerId::new("a").unwrap(),
+            owner: None,
+            priority: 0,
+            weight: None,
+            deadline: None,
+            submit: at(0),
+            min_nodes: 2,
+            max_nodes: 8,
+            throughput: ScalingCurve::linear(10.0, 8).unwrap(),
+            distance: Distance::Shares(vec![0.9]),
+            kinds: KindRates::default(),
+            objective: None,
+            rescale: RescaleCost {
+                up_s: 18.0,
+                down_s: 12.0,
+                start_s: None,
+            },
+            work: Work::UntilExit,
+            launch: Launch::Command {
+                program: "train".to_owned(),
+                args: Vec::new(),
+                env: BTreeMap::new(),
+                checkpoint_dir: None,
+                directory: Directory::default(),
+                environment_from: Vec::new(),
+                profile,
+                family: None,
+                elastic,
+            },
+        };
+        TrainerRecord {
+            run: RunId(1),
+            ..TrainerRecord::new(spec, 1)
+        }
+    }
+
+    fn on(record: &TrainerRecord, nodes: u32, tier: usize) -> (f64, Basis, Option<f64>) {
+        let Rate {
+            value,
+            basis,
+            doubt,
+        } = Rates::of(record).at(&Shape::of(nodes, tier), &[]);
+        ((value * 1e6).round() / 1e6, basis, doubt)
+    }
+
+    #[test]
+    fn each_rate_has_the_first_basis_that_is_known() {
+        let stated = record(false, Elastic::REGROUP);
+        assert_eq!(on(&stated, 4, 1), (36.0, Basis::Submitted, None));
+        let mut record = record(true, Elastic::REGROUP);
+        assert_eq!(on(&record, 4, 1), (36.0, Basis::Assumed, None));
+        assert_eq!(on(&record, 1, 0).0, 0.0, "below its least size");
+        let mut observed = crate::Observed::default();
+        // A measurement is evidence, and is in force once the curves go through it.
+        let near = measured(4, 30.0, 1.2);
+        record.measured = Some(Box::default());
+        record.measured.as_mut().unwrap().put(Tier(0), near.clone());
+        assert!(observed.enforce(&mut record));
+        assert_eq!(on(&record, 4, 0), (30.0, Basis::Measured(near), Some(0.02)));
+        let between = Basis::Between { below: 0, above: 4 };
+        assert_eq!(on(&record, 2, 0), (15.0, between, Some(0.02)));
+        assert_eq!(on(&record, 8, 0), (60.0, Basis::Beyond { last: 4 }, None));
+        assert_eq!(on(&record, 4, 1).0, 27.0, "distance is as submitted");
+        // A measured tier counts before the submitted share, and shows what near nodes would do.
+        let far = measured(8, 25.0, 0.0);
+        record.measured.as_mut().unwrap().put(Tier(1), far.clone());
+        let both = measured(4, 15.0, 0.0);
+        record.measured.as_mut().unwrap().put(Tier(1), both);
+        assert!(observed.enforce(&mut record));
+        assert_eq!(
+            on(&record, 8, 1),
+            (25.0, Basis::Measured(far.clone()), Some(0.0))
+        );
+        assert_eq!(on(&record, 8, 0), (50.0, Basis::Measured(far), Some(0.0)));
+        // What a replay says of a size counts before a line through measured ones.
+        record.measured.as_mut().unwrap().replay = Some(Box::new(Replay {
+            nodes: 4,
+            tier: Tier(0),
+            at: at(100),
+            off: 0.0,
+            reading: 0.0,
+            speeds: Vec::new(),
+            links: Vec::new(),
+            judged: Judged {
+                error: 0.03,
+                met: 1,
+                rates: vec![CurvePoint {
+                    nodes: 2,
+                    rate: 18.0,
+                }],
+                limit: None,
+            },
+        }));
+        let replayed = Basis::Replayed {
+            nodes: 4,
+            error: 0.03,
+        };
+        assert_eq!(Rates::of(&record).basis(2, Tier(0)), replayed);
+        assert_eq!(record.spec, self::record(true, Elastic::REGROUP).spec);
+    }
+
+    #[test]
+    fn each_cost_is_the_first_that_is_known() {
+        for (elastic, as_start) in [(Elastic::REGROUP, false), (Elastic::Restart, true)] {
+            let mut record = record(true, elastic);
+            let costs = |record: &TrainerRecord| {
+                let rates = Rates::of(record);
+                let RescaleCost { up_s, down_s, .. } = rates.rescale();
+                (up_s, down_s, rates.start_s())
+            };
+            assert_eq!(costs(&record), (18.0, 12.0, 18.0), "submitted");
+            // Of a relative.
+            record.in_force_mut().down_s = Some(3.0);
+            assert_eq!(costs(&record), (18.0, 3.0, 18.0));
+            record.measured.as_mut().unwrap().start = Some(MeasuredStart {
+                pause: pause(30.0),
+                from: None,
+            });
+            let expected = if as_start { 30.0 } else { 18.0 };
+            let down_s = if as_start { 30.0 } else { 3.0 };
+            assert_eq!(costs(&record), (expected, down_s, 30.0), "a start");
+            let mut pauses = crate::Pauses::default();
+            for _ in 0..2 {
+                pauses.add_change(&mut record, true, 7.0, at(100));
+            }
+            assert_eq!(costs(&record).0, 7.0, "measured");
+            assert_eq!(record.spec, self::record(true, elastic).spec);
+        }
+    }
+
+    #[test]
+    fn a_loader_has_what_it_brings_on_its_kind_alone() {
+        let mut record = record(false, Elastic::Restart);
+        let (cpu, gpu) = (KindName::new("cpu").unwrap(), KindName::new("gpu").unwrap());
+        let curve = ScalingCurve::new([(1, 1e-6)]).unwrap();
+        let kinds = KindRates::new([(cpu.clone(), curve.clone())].into(), Vec::new()).unwrap();
+        record.spec.kinds = kinds
+            .with_loading(Loading::For(TrainerId::new("b").unwrap()))
+            .unwrap();
+        (
+            record.spec.throughput,
+            record.spec.min_nodes,
+            record.spec.max_nodes,
+        ) = (curve, 1, 1);
+        record.in_force_mut().gain = Some(Gain {
+            rate: 35.0,
+            value: 0.5,
+        });
+        let rates = Rates::of(&record);
+        let names = [cpu, gpu];
+        let brings = rates.at(&Shape::of(1, 0), &names);
+        assert!((brings.value - 35.0).abs() < 1e-9 && brings.basis == Basis::Brings);
+        assert_eq!(rates.at(&Shape::new([0, 1, 0, 0], 0), &names).value, 0.0);
+        assert_eq!(rates.objective().unwrap().at(1), 0.5);
+    }
+
+    #[test]
+    fn a_record_from_before_there_was_evidence_apart_goes_on_with_its_measurements() {
+        // Control wrote measured rates and costs into the specification then.
+        let old = r#"{"spec":{"id":"a","submit":0,"min_nodes":1,"max_nodes":4,
+            "throughput":[{"nodes":1,"rate":100.0},{"nodes":2,"rate":150.0},{"nodes":4,"rate":250.0}],
+            "distance":{"measured":[[{"nodes":2,"rate":75.0}]]},
+            "rescale":{"up_s":4.0,"down_s":1.0},"work":"until_exit",
+            "launch":{"launcher":"command","program":"train","profile":true}},
+            "user":"ann","order":1,"phase":"active","nodes":[],"run":3,"samples_before":0.0,
+            "samples_run":0.0,"owed":0.0,"rescale_cost":0.0,"preempt_cost":0.0,"preemptions":0,
+            "rescales":0,"started":null,"ended":null,
+            "measured":{"rates":[{"nodes":1,"rate":100.0,"spread":1.0,"count":4,"at":0},
+                {"nodes":2,"rate":150.0,"spread":0.0,"count":4,"at":0}],
+                "apart":[[{"nodes":2,"rate":75.0,"spread":0.0,"count":4,"at":0}]],
+                "up":{"mean_s":4.0,"spread_s":0.0,"count":2,"at":0},"spent_node_s":7.0}}"#;
+        let mut record: TrainerRecord = serde_json::from_str(old).unwrap();
+        let rates = |record: &TrainerRecord| {
+            let rates = Rates::of(record);
+            let of = |nodes, tier| rates.at(&Shape::of(nodes, tier), &[]);
+            assert_eq!(of(2, 1).value, 75.0);
+            assert_eq!(
+                of(1, 0).basis,
+                Basis::Measured(record.measured.clone().unwrap().rates[0].clone())
+            );
+            assert_eq!(of(1, 0).doubt, Some(0.005));
+            (rates.curve().table(4), rates.rescale().up_s)
+        };
+        let before = rates(&record);
+        assert_eq!(before, (vec![0.0, 100.0, 150.0, 200.0, 250.0], 4.0));
+        // The first enforcement finds the same.
+        assert!(!crate::Observed::resumed(&record).enforce(&mut record));
+        assert_eq!(rates(&record), before);
+        let again: TrainerRecord =
+            serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+        assert_eq!(again, record);
+    }
+}
