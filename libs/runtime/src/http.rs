@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Stopwatch;
-use crate::metrics;
+use crate::metrics::{self, Metric as _, Row};
 
 /// The health check of a service's main loop.
 pub const LOOP: &str = "loop";
@@ -307,12 +307,13 @@ pub async fn serve(
 /// # Errors
 /// If the name is taken.
 pub fn declare_metrics(registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
-    metrics::gauges(
-        registry,
-        "lacuna_health",
-        "whether a check of /healthz holds (1) or fails (0)",
-        &["check"],
-    )
+    let row = Row {
+        name: "lacuna_health",
+        help: "whether a check of /healthz holds (1) or fails (0)",
+        labels: &["check"],
+        ..Row::default()
+    };
+    GaugeVec::register(registry, row)
 }
 
 type Shown = (Registry, Health, GaugeVec);
@@ -410,9 +411,13 @@ mod tests {
     async fn metrics_and_health_are_served() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let registry = Registry::new();
-        metrics::counter(&registry, "lacuna_test_total", "a test")
-            .unwrap()
-            .inc();
+        let row = Row {
+            name: "lacuna_test_total",
+            help: "a test",
+            ..Row::default()
+        };
+        let counter = prometheus::IntCounter::register(&registry, row).unwrap();
+        counter.inc();
         let health = Health::default();
         let check = health.check("bus", None);
         let listener = bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();

@@ -32,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 use crate::bus::{Bus, BusError, Link, Newest, Received};
 use crate::clock::{Stopwatch, wall};
 use crate::http::{Health, HealthCheck};
-use crate::metrics;
 
 /// Services with one active instance.
 pub const SINGLE_ACTIVE: [&str; 4] = ["ingest", "forecast", "planner", "control"];
@@ -75,27 +74,21 @@ pub fn seat(listening: SocketAddr) -> String {
     }
 }
 
+crate::metrics! {
+    struct Metrics {
+        active: IntGauge = "lacuna_leader",
+            "whether this instance is the active one of its service (1), or a standby (0)";
+        changes: IntCounter = "lacuna_leader_changes_total",
+            "times that another instance of the service became the active one, as seen by this one";
+    }
+}
+
 /// Declares the metrics, so that a service's golden exposition includes them.
 ///
 /// # Errors
 /// If a name is taken.
 pub fn declare_metrics(registry: &Registry) -> Result<(), prometheus::Error> {
-    declare(registry).map(|_| ())
-}
-
-fn declare(registry: &Registry) -> Result<(IntGauge, IntCounter), prometheus::Error> {
-    Ok((
-        metrics::gauge(
-            registry,
-            "lacuna_leader",
-            "whether this instance is the active one of its service (1), or a standby (0)",
-        )?,
-        metrics::counter(
-            registry,
-            "lacuna_leader_changes_total",
-            "times that another instance of the service became the active one, as seen by this one",
-        )?,
-    ))
+    Metrics::new(registry).map(|_| ())
 }
 
 /// Why the leadership is lost.
@@ -220,7 +213,7 @@ impl Candidate {
         registry: &Registry,
         health: &Health,
     ) -> Result<Self, prometheus::Error> {
-        let (active, changes) = declare(registry)?;
+        let Metrics { active, changes } = Metrics::new(registry)?;
         // No message is sent before the leadership is taken.
         bus.write_within(Stopwatch::start(), Duration::ZERO);
         Ok(Self {

@@ -7,13 +7,18 @@
 //! use lacuna_runtime::{Context, NoArgs, Running, ServiceError, Start, service_main};
 //! use lacuna_wire::address;
 //!
+//! lacuna_runtime::metrics! {
+//!     struct Metrics {
+//!         pools: prometheus::IntCounter = "lacuna_watcher_pools_total", "pools seen";
+//!     }
+//! }
+//!
 //! fn main() -> std::process::ExitCode {
 //!     service_main("watcher", |ctx, args| Box::pin(run(ctx, args)) as Running)
 //! }
 //!
 //! async fn run(ctx: Context, _args: NoArgs) -> Result<(), ServiceError> {
-//!     let seen = lacuna_runtime::metrics::counter(
-//!         &ctx.registry, "lacuna_watcher_pools_total", "pools seen")?;
+//!     let metrics = Metrics::new(&ctx.registry)?;
 //!     // Health: `/healthz` answers 503 if this check is not renewed within 30 s.
 //!     let alive = ctx.health.check("loop", Some(lacuna_model::Span::from_secs(30)));
 //!     // State: the last value first, then every newer one; survives restarts of NATS.
@@ -24,7 +29,7 @@
 //!             () = ctx.shutdown.cancelled() => return Ok(()),
 //!             pool = pools.next() => {
 //!                 let pool = pool?; // the end of a subscription is an error
-//!                 seen.inc();
+//!                 metrics.pools.inc();
 //!                 tracing::info!(seq = pool.message.pool.seq,
 //!                     correlation = %pool.envelope.correlation, "pool");
 //!             }

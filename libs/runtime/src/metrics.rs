@@ -1,115 +1,158 @@
-//! Metrics: declared once in each service, in the registry of its context. Names begin with
-//! `lacuna_<service>_`, use base units, and end in `_total` or a unit.
+//! Metrics: declared once in each service by [`metrics!`](crate::metrics!), in the registry of its
+//! context. Names begin with `lacuna_<service>_`, use base units, and end in `_total` or a unit.
 
+use prometheus::core::Collector;
 use prometheus::{
-    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec,
-    IntGauge, Opts, TextEncoder,
+    CounterVec, Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter,
+    IntCounterVec, IntGauge, Opts, TextEncoder,
 };
 
 pub use prometheus::{Counter, Error, Registry};
 
-/// A counter of whole numbers.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn counter(registry: &Registry, name: &str, help: &str) -> Result<IntCounter, Error> {
-    let metric = IntCounter::new(name, help)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
+/// A metric as its row of the table declares it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Row<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// What it counts or measures.
+    pub help: &'a str,
+    /// Names of the labels.
+    pub labels: &'a [&'a str],
+    /// Values of the only label that are exported from the start, and not only once they are used.
+    pub values: &'a [&'a str],
+    /// Upper bounds of a histogram.
+    pub bounds: &'a [f64],
 }
 
-/// A counter of seconds, samples and other real numbers.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn float_counter(registry: &Registry, name: &str, help: &str) -> Result<Counter, Error> {
-    let metric = Counter::new(name, help)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
+/// A type of metric that a table can declare.
+pub trait Metric: Collector + Clone + Sized + 'static {
+    /// The metric of this row, in no registry.
+    ///
+    /// # Errors
+    /// If the name is not valid.
+    fn of(row: Row<'_>) -> Result<Self, Error>;
+
+    /// The metric of this row.
+    ///
+    /// # Errors
+    /// If the name is taken or not valid.
+    fn register(registry: &Registry, row: Row<'_>) -> Result<Self, Error> {
+        let metric = Self::of(row)?;
+        registry.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
 }
 
-/// Counters by label. Touch each known label value once (`with_label_values`), so that it is
-/// exported as zero instead of being absent.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn counters(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntCounterVec, Error> {
-    let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
+macro_rules! plain {
+    ($($Type:ty),*) => {$(
+        impl Metric for $Type {
+            fn of(row: Row<'_>) -> Result<Self, Error> {
+                Self::new(row.name, row.help)
+            }
+        }
+    )*};
+}
+plain!(IntCounter, Counter, IntGauge, Gauge);
+
+macro_rules! labelled {
+    ($($Type:ty),*) => {$(
+        impl Metric for $Type {
+            fn of(row: Row<'_>) -> Result<Self, Error> {
+                let metric = Self::new(Opts::new(row.name, row.help), row.labels)?;
+                for value in row.values {
+                    metric.get_metric_with_label_values(&[*value])?;
+                }
+                Ok(metric)
+            }
+        }
+    )*};
+}
+labelled!(IntCounterVec, CounterVec, GaugeVec);
+
+impl Metric for Histogram {
+    fn of(row: Row<'_>) -> Result<Self, Error> {
+        Self::with_opts(HistogramOpts::new(row.name, row.help).buckets(row.bounds.to_vec()))
+    }
 }
 
-/// A gauge of whole numbers.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn gauge(registry: &Registry, name: &str, help: &str) -> Result<IntGauge, Error> {
-    let metric = IntGauge::new(name, help)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
+impl Metric for HistogramVec {
+    fn of(row: Row<'_>) -> Result<Self, Error> {
+        let options = HistogramOpts::new(row.name, row.help).buckets(row.bounds.to_vec());
+        let metric = Self::new(options, row.labels)?;
+        for value in row.values {
+            metric.get_metric_with_label_values(&[*value])?;
+        }
+        Ok(metric)
+    }
 }
 
-/// A gauge of seconds, shares and other real numbers.
+/// A struct of metrics as a table, with a constructor `new` that registers them. A row without a
+/// name is another such struct.
 ///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn float_gauge(registry: &Registry, name: &str, help: &str) -> Result<Gauge, Error> {
-    let metric = Gauge::new(name, help)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
-}
+/// ```
+/// use lacuna_runtime::metrics::{LATENCY_BOUNDS, Registry};
+/// use prometheus::{Histogram, IntCounterVec, IntGauge};
+///
+/// lacuna_runtime::metrics! {
+///     /// Metrics of a watcher.
+///     pub struct Metrics {
+///         pools: IntGauge = "lacuna_watcher_pools", "pools seen";
+///         ended: IntCounterVec = "lacuna_watcher_ended_total", "pools that ended, by cause",
+///             by ["cause"], of ["lost", "closed"];
+///         delay: Histogram = "lacuna_watcher_delay_seconds", "delay", within LATENCY_BOUNDS;
+///     }
+/// }
+///
+/// let metrics = Metrics::new(&Registry::new()).unwrap();
+/// metrics.ended.with_label_values(&["lost"]).inc();
+/// ```
+#[macro_export]
+macro_rules! metrics {
+    (
+        $(#[$attribute:meta])*
+        $public:vis struct $Name:ident {$(
+            $(#[$field_attribute:meta])*
+            $seen:vis $field:ident: $Type:ty $(
+                = $name:literal, $help:literal
+                $(, by $labels:expr)? $(, of $values:expr)? $(, within $bounds:expr)?
+            )?;
+        )*}
+    ) => {
+        $(#[$attribute])*
+        #[derive(Debug, Clone)]
+        $public struct $Name {$(
+            $(#[doc = $help])?
+            $(#[$field_attribute])*
+            $seen $field: $Type,
+        )*}
 
-/// Gauges by label.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn gauges(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<GaugeVec, Error> {
-    let metric = GaugeVec::new(Opts::new(name, help), labels)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
-}
-
-/// A histogram with the given upper bounds.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn histogram(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    bounds: &[f64],
-) -> Result<Histogram, Error> {
-    let options = HistogramOpts::new(name, help).buckets(bounds.to_vec());
-    let metric = Histogram::with_opts(options)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
-}
-
-/// Histograms by label, with the given upper bounds.
-///
-/// # Errors
-/// If the name is taken or not a valid name.
-pub fn histograms(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    bounds: &[f64],
-    labels: &[&str],
-) -> Result<HistogramVec, Error> {
-    let options = HistogramOpts::new(name, help).buckets(bounds.to_vec());
-    let metric = HistogramVec::new(options, labels)?;
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
+        impl $Name {
+            /// Registers them.
+            ///
+            /// # Errors
+            /// If a name is taken.
+            $public fn new(
+                registry: &$crate::metrics::Registry,
+            ) -> Result<Self, $crate::metrics::Error> {
+                Ok(Self {$(
+                    $field: $crate::metrics!(@row registry, $Type $(, Row {
+                        name: $name,
+                        help: $help,
+                        $(labels: &$labels,)?
+                        $(values: &$values,)?
+                        $(bounds: &$bounds,)?
+                    })?),
+                )*})
+            }
+        }
+    };
+    (@row $registry:ident, $Type:ty) => { <$Type>::new($registry)? };
+    (@row $registry:ident, $Type:ty, Row { $($row:tt)* }) => {
+        <$Type as $crate::metrics::Metric>::register(
+            $registry,
+            $crate::metrics::Row { $($row)* ..$crate::metrics::Row::default() },
+        )?
+    };
 }
 
 /// Upper bounds for latencies, seconds: 1 ms to 10 s.

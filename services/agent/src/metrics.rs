@@ -1,112 +1,46 @@
 //! The metrics of an agent.
 
-use lacuna_runtime::metrics::{self, Error, Registry};
+use lacuna_runtime::metrics;
 use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
-/// An agent's metrics.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    pub(crate) nodes: IntGauge,
-    pub(crate) running: IntGauge,
-    pub(crate) commands: IntCounterVec,
-    pub(crate) statuses: IntCounter,
-    pub(crate) progress: IntCounter,
-    pub(crate) replaced: IntCounter,
-    pub(crate) older_renewals: IntCounter,
-    pub(crate) released: IntCounterVec,
-    starts: IntCounter,
-    exits: IntCounterVec,
-    garbage: IntCounter,
-    guard_kills: IntCounter,
-    devices_held: IntCounter,
-    hangs: IntCounter,
+metrics! {
+    /// An agent's metrics.
+    pub struct Metrics {
+        pub(crate) nodes: IntGauge = "lacuna_agent_nodes", "nodes that this process serves";
+        pub(crate) running: IntGauge = "lacuna_agent_running", "nodes on which an incarnation runs";
+        pub(crate) commands: IntCounterVec = "lacuna_agent_commands_total",
+            "commands received, by outcome",
+            by ["outcome"], of [
+                "run", "prepare", "release", "repeated", "refused", "contradicted", "recovered",
+                "held",
+            ];
+        pub(crate) statuses: IntCounter = "lacuna_agent_statuses_total", "statuses sent";
+        pub(crate) progress: IntCounter = "lacuna_agent_progress_reports_total",
+            "progress reports sent";
+        pub(crate) replaced: IntCounter = "lacuna_agent_replaced_total",
+            "statuses and progress reports that were replaced by newer ones before they were sent";
+        pub(crate) older_renewals: IntCounter = "lacuna_agent_older_renewals_total",
+            "renewals that were ignored because a newer one had been received";
+        pub(crate) released: IntCounterVec = "lacuna_agent_given_back_total",
+            "nodes given back without a command, by cause",
+            by ["cause"], of [
+                "dead man", "agent stopped", "agent suspended", "wanted", "alone", "forgotten",
+            ];
+        starts: IntCounter = "lacuna_agent_programs_started_total", "programs started";
+        exits: IntCounterVec = "lacuna_agent_programs_exited_total",
+            "programs that ended by themselves", by ["how"], of ["zero", "non-zero"];
+        garbage: IntCounter = "lacuna_agent_garbage_lines_total",
+            "lines in progress files that were not valid";
+        guard_kills: IntCounter = "lacuna_agent_guard_kills_total",
+            "guards that did not end by themselves after the grace";
+        devices_held: IntCounter = "lacuna_agent_devices_held_total",
+            "programs that ended while a process of the agent's user kept a device open";
+        hangs: IntCounter = "lacuna_agent_hangs_total",
+            "programs that regroup and were killed because they were silent";
+    }
 }
 
 impl Metrics {
-    /// Registers the metrics.
-    ///
-    /// # Errors
-    /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let counter = |name: &str, help: &str| metrics::counter(registry, name, help);
-        let gauge = |name: &str, help: &str| metrics::gauge(registry, name, help);
-        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
-            let vec = metrics::counters(registry, name, help, &[label])?;
-            for value in values {
-                let _ = vec.with_label_values(&[*value]);
-            }
-            Ok::<_, Error>(vec)
-        };
-        Ok(Self {
-            nodes: gauge("lacuna_agent_nodes", "nodes that this process serves")?,
-            running: gauge("lacuna_agent_running", "nodes on which an incarnation runs")?,
-            commands: labelled(
-                "lacuna_agent_commands_total",
-                "commands received, by outcome",
-                "outcome",
-                &[
-                    "run",
-                    "prepare",
-                    "release",
-                    "repeated",
-                    "refused",
-                    "contradicted",
-                    "recovered",
-                    "held",
-                ],
-            )?,
-            statuses: counter("lacuna_agent_statuses_total", "statuses sent")?,
-            progress: counter(
-                "lacuna_agent_progress_reports_total",
-                "progress reports sent",
-            )?,
-            replaced: counter(
-                "lacuna_agent_replaced_total",
-                "statuses and progress reports that were replaced by newer ones before they were sent",
-            )?,
-            older_renewals: counter(
-                "lacuna_agent_older_renewals_total",
-                "renewals that were ignored because a newer one had been received",
-            )?,
-            released: labelled(
-                "lacuna_agent_given_back_total",
-                "nodes given back without a command, by cause",
-                "cause",
-                &[
-                    "dead man",
-                    "agent stopped",
-                    "agent suspended",
-                    "wanted",
-                    "alone",
-                    "forgotten",
-                ],
-            )?,
-            starts: counter("lacuna_agent_programs_started_total", "programs started")?,
-            exits: labelled(
-                "lacuna_agent_programs_exited_total",
-                "programs that ended by themselves",
-                "how",
-                &["zero", "non-zero"],
-            )?,
-            garbage: counter(
-                "lacuna_agent_garbage_lines_total",
-                "lines in progress files that were not valid",
-            )?,
-            guard_kills: counter(
-                "lacuna_agent_guard_kills_total",
-                "guards that did not end by themselves after the grace",
-            )?,
-            devices_held: counter(
-                "lacuna_agent_devices_held_total",
-                "programs that ended while a process of the agent's user kept a device open",
-            )?,
-            hangs: counter(
-                "lacuna_agent_hangs_total",
-                "programs that regroup and were killed because they were silent",
-            )?,
-        })
-    }
-
     pub(crate) fn started(&self) {
         self.starts.inc();
     }
@@ -135,6 +69,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_runtime::metrics::Registry;
+
     use super::*;
 
     #[test]

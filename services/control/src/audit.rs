@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use lacuna_model::{ControlsChange, NodeId, UseLimit};
 use lacuna_runtime::clock::wall;
-use lacuna_runtime::metrics::{self, Error, Registry};
+use lacuna_runtime::metrics;
+use lacuna_runtime::metrics::{Error, Registry};
 use lacuna_runtime::{Bus, BusError};
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, Reply};
@@ -39,11 +40,14 @@ const MOST_TEXT: usize = 500;
 /// Most records of one request.
 const MOST_RECORDS: usize = 16;
 
-/// The counters of the audit log.
-#[derive(Debug, Clone)]
-pub struct AuditMetrics {
-    requests: IntCounterVec,
-    unkept: IntCounter,
+metrics! {
+    /// The counters of the audit log.
+    pub struct AuditMetrics {
+        requests: IntCounterVec = "lacuna_control_requests_total",
+            "requests of users and operators, by action and outcome", by ["action", "outcome"];
+        unkept: IntCounter = "lacuna_control_audit_failures_total",
+            "attempts to keep a record of the audit log that failed, and records given up";
+    }
 }
 
 /// All actions that can be requested.
@@ -66,28 +70,18 @@ const ACTIONS: [&str; 15] = [
 ];
 
 impl AuditMetrics {
-    /// Registers them.
+    /// Registers them, with a zero for each action and outcome.
     ///
     /// # Errors
     /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let requests = metrics::counters(
-            registry,
-            "lacuna_control_requests_total",
-            "requests of users and operators, by action and outcome",
-            &["action", "outcome"],
-        )?;
+    pub fn declared(registry: &Registry) -> Result<Self, Error> {
+        let made = Self::new(registry)?;
         for action in ACTIONS {
             for outcome in ["accepted", "refused"] {
-                let _ = requests.with_label_values(&[action, outcome]);
+                let _ = made.requests.with_label_values(&[action, outcome]);
             }
         }
-        let unkept = metrics::counter(
-            registry,
-            "lacuna_control_audit_failures_total",
-            "attempts to keep a record of the audit log that failed, and records given up",
-        )?;
-        Ok(Self { requests, unkept })
+        Ok(made)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Control's metrics.
 
 use lacuna_model::{LossCause, UseState, WithheldBy};
-use lacuna_runtime::metrics::{self, Counter, Error, LATENCY_BOUNDS, Registry};
+use lacuna_runtime::metrics;
+use lacuna_runtime::metrics::{Counter, Error, LATENCY_BOUNDS, Registry};
 use lacuna_trainer::controller::{Apart, Note, Tally};
 use lacuna_trainer::measure;
 use prometheus::{
-    CounterVec, Gauge, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts,
+    CounterVec, Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge,
 };
 
 use crate::training::Training;
@@ -23,360 +24,133 @@ const HARM_BOUNDS: [f64; 14] = [
 /// How nodes are asked for; see `trainer::controller::Note::GivenBack`.
 const ASKED: [&str; 5] = ["preempted", "idle", "drained", "taken", "wanted"];
 
-/// Metrics by kind of node. Those of one kind alone are never shown.
-#[derive(Debug, Clone)]
-struct OfKinds {
-    idle: CounterVec,
-    harvested: CounterVec,
-    harm: HistogramVec,
-}
-
-impl OfKinds {
-    fn new(registry: &Registry) -> Result<Self, Error> {
-        let float = |name, help| {
-            let vec = CounterVec::new(Opts::new(name, help), &["kind"])?;
-            registry.register(Box::new(vec.clone()))?;
-            Ok::<_, Error>(vec)
-        };
-        Ok(Self {
-            idle: float(
-                "lacuna_control_kind_idle_node_seconds_total",
-                "idle node-seconds by kind of node, where two kinds at least are known",
-            )?,
-            harvested: float(
-                "lacuna_control_kind_harvested_node_seconds_total",
-                "harvested node-seconds by kind of node, where two kinds at least are known",
-            )?,
-            harm: metrics::histograms(
-                registry,
-                "lacuna_control_kind_harm_seconds",
-                "harm by kind of node: time that the main scheduler waited for a node, where two kinds at least are known",
-                &HARM_BOUNDS,
-                &["kind"],
-            )?,
-        })
+metrics! {
+    /// Metrics by kind of node. Those of one kind alone are never shown.
+    struct OfKinds {
+        idle: CounterVec = "lacuna_control_kind_idle_node_seconds_total",
+            "idle node-seconds by kind of node, where two kinds at least are known", by ["kind"];
+        harvested: CounterVec = "lacuna_control_kind_harvested_node_seconds_total",
+            "harvested node-seconds by kind of node, where two kinds at least are known", by ["kind"];
+        harm: HistogramVec = "lacuna_control_kind_harm_seconds",
+            "harm by kind of node: time that the main scheduler waited for a node, where two kinds at least are known",
+            by ["kind"], within HARM_BOUNDS;
     }
 }
 
-/// Control's metrics.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    leases: IntGauge,
-    pool_nodes: IntGauge,
-    /// The share of the bucket that trainers' records take.
-    pub(crate) room: Gauge,
-    /// Requests of users who asked too fast.
-    pub(crate) too_fast: IntCounter,
-    /// Connections that the store of members has closed.
-    pub(crate) store_refused: IntCounter,
-    /// Trainers that were moved to the archive.
-    pub(crate) archived: IntGauge,
-    trainers: prometheus::GaugeVec,
-    idle: Counter,
-    harvested: Counter,
-    of_kinds: OfKinds,
-    samples: Counter,
-    efficiency: prometheus::Gauge,
-    lost: CounterVec,
-    stalled: CounterVec,
-    redone: CounterVec,
-    preemptions: IntCounter,
-    runs: IntCounterVec,
-    ended: IntCounterVec,
-    failures: IntCounter,
-    plans: IntCounterVec,
-    conflicts: IntCounter,
-    late: IntCounter,
-    foreign: IntCounter,
-    bad: IntCounter,
-    resent: IntCounter,
-    trials: IntCounter,
-    trial_cost: Counter,
-    unusable: IntCounterVec,
-    unheard: IntCounter,
-    unacknowledged: IntGauge,
-    write_failures: IntCounter,
-    pub(crate) events: IntCounter,
-    pub(crate) commands: IntCounterVec,
-    pub(crate) latency: HistogramVec,
-    pub(crate) lease_write: Histogram,
-    release: Histogram,
-    harm: HistogramVec,
-    pub(crate) handover: Histogram,
-    broken: IntCounter,
-    dropped: IntCounter,
-    withheld: prometheus::GaugeVec,
-    use_limit: prometheus::Gauge,
-    given_back: IntCounterVec,
-    contradictions: IntGauge,
-    tiers: prometheus::GaugeVec,
-    crossing: IntGauge,
-    slow: IntCounter,
-    /// Single trainers.
-    pub(crate) training: Training,
+metrics! {
+    /// Control's metrics.
+    pub struct Metrics {
+        leases: IntGauge = "lacuna_control_leases", "nodes under a lease";
+        pool_nodes: IntGauge = "lacuna_control_pool_nodes", "nodes in the pool";
+        pub(crate) room: Gauge = "lacuna_control_records_share",
+            "share of the room for trainers' records that is taken; submissions end at .8";
+        pub(crate) too_fast: IntCounter = "lacuna_control_requests_too_fast_total",
+            "requests that were refused unread because their user asked too fast";
+        pub(crate) store_refused: IntCounter = "lacuna_control_store_refused_total",
+            "connections to the store of members that were closed: no token of a present incarnation, or no request";
+        pub(crate) archived: IntGauge = "lacuna_control_trainers_archived",
+            "trainers whose records were moved to the archive, since control first started";
+        trainers: GaugeVec = "lacuna_control_trainers", "trainers by phase", by ["phase"];
+        idle: Counter = "lacuna_control_idle_node_seconds_total",
+            "idle node-seconds: in the pool, in the cluster's time";
+        harvested: Counter = "lacuna_control_harvested_node_seconds_total",
+            "harvested node-seconds: in the pool and under a lease, in the cluster's time";
+        of_kinds: OfKinds;
+        samples: Counter = "lacuna_control_samples_total", "samples done by all trainers";
+        efficiency: Gauge = "lacuna_control_efficiency",
+            "efficiency: samples done over dedicated samples, since control first started; NaN where it is not known";
+        lost: CounterVec = "lacuna_control_lost_samples_total",
+            "samples lost: stall cost and samples redone, by cause",
+            by ["cause"], of LossCause::ALL.map(LossCause::name);
+        stalled: CounterVec = "lacuna_control_stalled_seconds_total",
+            "seconds stalled: time of trainers without training, in the cluster's time, by cause",
+            by ["cause"], of LossCause::ALL.map(LossCause::name);
+        redone: CounterVec = "lacuna_control_redone_samples_total",
+            "samples redone: those of ended incarnations that no checkpoint covers, by cause",
+            by ["cause"], of LossCause::ALL.map(LossCause::name);
+        preemptions: IntCounter = "lacuna_control_preemptions_total",
+            "times that a trainer lost nodes unasked";
+        runs: IntCounterVec = "lacuna_control_runs_total",
+            "incarnations begun, by cause",
+            by ["cause"],
+            of ["start", "grown", "shrunk", "repooled", "preempted", "restarted", "paced"];
+        ended: IntCounterVec = "lacuna_control_trainers_ended_total",
+            "trainers that have ended, by phase", by ["phase"], of ["done", "cancelled", "failed"];
+        failures: IntCounter = "lacuna_control_program_failures_total",
+            "failures of trainers' programs";
+        plans: IntCounterVec = "lacuna_control_plans_total",
+            "plans by outcome", by ["outcome"], of ["applied", "older", "stale"];
+        conflicts: IntCounter = "lacuna_control_lease_conflicts_total",
+            "leases that differed from the known ones";
+        late: IntCounter = "lacuna_control_late_reports_total",
+            "reports of incarnations whose account is closed";
+        foreign: IntCounter = "lacuna_control_foreign_reports_total",
+            "reports of incarnations by nodes that do not lead them";
+        bad: IntCounter = "lacuna_control_bad_reports_total", "reports with invalid figures";
+        resent: IntCounter = "lacuna_control_commands_resent_total", "commands sent again";
+        trials: IntCounter = "lacuna_control_trials_total",
+            "probes: sizes used to measure a scaling curve";
+        trial_cost: Counter = "lacuna_control_trial_node_seconds_total",
+            "node-seconds idle or stalled because of probes";
+        unusable: IntCounterVec = "lacuna_control_nodes_unusable_total",
+            "nodes put out of use, by cause",
+            by ["cause"], of ["quarantine", "silent", "left", "release overdue"];
+        unheard: IntCounter = "lacuna_control_releases_unconfirmed_total",
+            "releases that no agent confirmed within the lease timeout";
+        unacknowledged: IntGauge = "lacuna_control_commands_unacknowledged",
+            "commands that wait for their acknowledgement";
+        write_failures: IntCounter = "lacuna_control_write_failures_total",
+            "writes to the bus that failed or whose outcome is unknown";
+        pub(crate) events: IntCounter = "lacuna_control_events_total", "events read";
+        pub(crate) commands: IntCounterVec = "lacuna_control_commands_total",
+            "commands sent, by action", by ["action"], of ["run", "release"];
+        pub(crate) latency: HistogramVec = "lacuna_control_event_to_command_seconds",
+            "time from the arrival of an event to the last command that it led to",
+            by ["by"], of ["plan", "loss"], within LATENCY_BOUNDS;
+        pub(crate) lease_write: Histogram = "lacuna_control_lease_write_seconds",
+            "time to write the leases of one change, all of them", within LATENCY_BOUNDS;
+        release: Histogram = "lacuna_control_release_seconds",
+            "time from the release of a node to its agent's confirmation", within RELEASE_BOUNDS;
+        harm: HistogramVec = "lacuna_control_harm_seconds",
+            "how long the main scheduler waited for a node because Lacuna had it, by how it asked",
+            by ["cause"], of ASKED, within HARM_BOUNDS;
+        pub(crate) handover: Histogram = "lacuna_control_handover_seconds",
+            "time from the signal that asks a pilot for its node to the batch job's beginning there, by job, of its last node, where a prolog tells",
+            within HARM_BOUNDS;
+        broken: IntCounter = "lacuna_control_groups_broken_total",
+            "groups that broke and went on in another incarnation";
+        dropped: IntCounter = "lacuna_control_members_dropped_total",
+            "members left out because their group broke and they did not answer";
+        withheld: GaugeVec = "lacuna_control_withheld_nodes",
+            "nodes that the operator's controls withhold, by cause", by ["cause"];
+        use_limit: Gauge = "lacuna_control_use_limit",
+            "most nodes that the operator's controls allow now; +Inf without a limit";
+        given_back: IntCounterVec = "lacuna_control_withdrawn_nodes_total",
+            "nodes in use that the operator's controls withdrew, by cause",
+            by ["cause"], of WithheldBy::ALL.map(WithheldBy::name);
+        contradictions: IntGauge = "lacuna_control_topology_contradictions",
+            "nodes whose agents report another leaf than the topology";
+        tiers: GaugeVec = "lacuna_control_tier_nodes",
+            "nodes of trainers by tier: 0 where all nodes of the trainer are on one leaf", by ["tier"];
+        crossing: IntGauge = "lacuna_control_crossing_trainers",
+            "trainers whose nodes are on several leaves";
+        slow: IntCounter = "lacuna_control_slow_nodes_total",
+            "nodes that were set aside because they kept two trainers waiting";
+        /// Single trainers.
+        pub(crate) training: Training;
+    }
 }
 
 /// Labels of the tiers of [`Apart::nodes`].
 const TIERS: [&str; 4] = ["0", "1", "2", "3 or more"];
 
 impl Metrics {
-    /// Registers them.
+    /// Registers them, with the totals that the controller recovered.
     ///
     /// # Errors
     /// If a name is taken.
-    pub fn new(registry: &Registry, before: &Tally) -> Result<Self, Error> {
-        let counter = |name: &str, help: &str| metrics::counter(registry, name, help);
-        let float = |name: &str, help: &str| metrics::float_counter(registry, name, help);
-        let gauge = |name: &str, help: &str| metrics::gauge(registry, name, help);
-        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
-            let vec = metrics::counters(registry, name, help, &[label])?;
-            for value in values {
-                let _ = vec.with_label_values(&[*value]);
-            }
-            Ok::<_, Error>(vec)
-        };
-        let by_cause = |name: &str, help: &str| {
-            let vec = CounterVec::new(Opts::new(name, help), &["cause"])?;
-            registry.register(Box::new(vec.clone()))?;
-            for cause in LossCause::ALL {
-                let _ = vec.with_label_values(&[cause.name()]);
-            }
-            Ok::<_, Error>(vec)
-        };
-        let efficiency = Gauge::new(
-            "lacuna_control_efficiency",
-            "efficiency: samples done over dedicated samples, since control first started; NaN where it is not known",
-        )?;
-        registry.register(Box::new(efficiency.clone()))?;
-        let latency = metrics::histograms(
-            registry,
-            "lacuna_control_event_to_command_seconds",
-            "time from the arrival of an event to the last command that it led to",
-            &LATENCY_BOUNDS,
-            &["by"],
-        )?;
-        for by in ["plan", "loss"] {
-            let _ = latency.with_label_values(&[by]);
-        }
-        let harm = metrics::histograms(
-            registry,
-            "lacuna_control_harm_seconds",
-            "how long the main scheduler waited for a node because Lacuna had it, by how it asked",
-            &HARM_BOUNDS,
-            &["cause"],
-        )?;
-        for cause in ASKED {
-            let _ = harm.with_label_values(&[cause]);
-        }
-        let trainers = metrics::gauges(
-            registry,
-            "lacuna_control_trainers",
-            "trainers by phase",
-            &["phase"],
-        )?;
-        let tiers = metrics::gauges(
-            registry,
-            "lacuna_control_tier_nodes",
-            "nodes of trainers by tier: 0 where all nodes of the trainer are on one leaf",
-            &["tier"],
-        )?;
-        let withheld = metrics::gauges(
-            registry,
-            "lacuna_control_withheld_nodes",
-            "nodes that the operator's controls withhold, by cause",
-            &["cause"],
-        )?;
-        let use_limit = Gauge::new(
-            "lacuna_control_use_limit",
-            "most nodes that the operator's controls allow now; +Inf without a limit",
-        )?;
-        registry.register(Box::new(use_limit.clone()))?;
-        let room = Gauge::new(
-            "lacuna_control_records_share",
-            "share of the room for trainers' records that is taken; submissions end at .8",
-        )?;
-        registry.register(Box::new(room.clone()))?;
-        let made = Self {
-            room,
-            too_fast: counter(
-                "lacuna_control_requests_too_fast_total",
-                "requests that were refused unread because their user asked too fast",
-            )?,
-            store_refused: counter(
-                "lacuna_control_store_refused_total",
-                "connections to the store of members that were closed: no token of a present incarnation, or no request",
-            )?,
-            archived: gauge(
-                "lacuna_control_trainers_archived",
-                "trainers whose records were moved to the archive, since control first started",
-            )?,
-            leases: gauge("lacuna_control_leases", "nodes under a lease")?,
-            pool_nodes: gauge("lacuna_control_pool_nodes", "nodes in the pool")?,
-            trainers,
-            idle: float(
-                "lacuna_control_idle_node_seconds_total",
-                "idle node-seconds: in the pool, in the cluster's time",
-            )?,
-            harvested: float(
-                "lacuna_control_harvested_node_seconds_total",
-                "harvested node-seconds: in the pool and under a lease, in the cluster's time",
-            )?,
-            of_kinds: OfKinds::new(registry)?,
-            samples: float(
-                "lacuna_control_samples_total",
-                "samples done by all trainers",
-            )?,
-            efficiency,
-            lost: by_cause(
-                "lacuna_control_lost_samples_total",
-                "samples lost: stall cost and samples redone, by cause",
-            )?,
-            stalled: by_cause(
-                "lacuna_control_stalled_seconds_total",
-                "seconds stalled: time of trainers without training, in the cluster's time, by cause",
-            )?,
-            redone: by_cause(
-                "lacuna_control_redone_samples_total",
-                "samples redone: those of ended incarnations that no checkpoint covers, by cause",
-            )?,
-            preemptions: counter(
-                "lacuna_control_preemptions_total",
-                "times that a trainer lost nodes unasked",
-            )?,
-            runs: labelled(
-                "lacuna_control_runs_total",
-                "incarnations begun, by cause",
-                "cause",
-                &[
-                    "start",
-                    "grown",
-                    "shrunk",
-                    "repooled",
-                    "preempted",
-                    "restarted",
-                    "paced",
-                ],
-            )?,
-            ended: labelled(
-                "lacuna_control_trainers_ended_total",
-                "trainers that have ended, by phase",
-                "phase",
-                &["done", "cancelled", "failed"],
-            )?,
-            failures: counter(
-                "lacuna_control_program_failures_total",
-                "failures of trainers' programs",
-            )?,
-            plans: labelled(
-                "lacuna_control_plans_total",
-                "plans by outcome",
-                "outcome",
-                &["applied", "older", "stale"],
-            )?,
-            conflicts: counter(
-                "lacuna_control_lease_conflicts_total",
-                "leases that differed from the known ones",
-            )?,
-            late: counter(
-                "lacuna_control_late_reports_total",
-                "reports of incarnations whose account is closed",
-            )?,
-            foreign: counter(
-                "lacuna_control_foreign_reports_total",
-                "reports of incarnations by nodes that do not lead them",
-            )?,
-            bad: counter(
-                "lacuna_control_bad_reports_total",
-                "reports with invalid figures",
-            )?,
-            resent: counter(
-                "lacuna_control_commands_resent_total",
-                "commands sent again",
-            )?,
-            trials: counter(
-                "lacuna_control_trials_total",
-                "probes: sizes used to measure a scaling curve",
-            )?,
-            trial_cost: float(
-                "lacuna_control_trial_node_seconds_total",
-                "node-seconds idle or stalled because of probes",
-            )?,
-            unusable: labelled(
-                "lacuna_control_nodes_unusable_total",
-                "nodes put out of use, by cause",
-                "cause",
-                &["quarantine", "silent", "left", "release overdue"],
-            )?,
-            unheard: counter(
-                "lacuna_control_releases_unconfirmed_total",
-                "releases that no agent confirmed within the lease timeout",
-            )?,
-            unacknowledged: gauge(
-                "lacuna_control_commands_unacknowledged",
-                "commands that wait for their acknowledgement",
-            )?,
-            write_failures: counter(
-                "lacuna_control_write_failures_total",
-                "writes to the bus that failed or whose outcome is unknown",
-            )?,
-            events: counter("lacuna_control_events_total", "events read")?,
-            commands: labelled(
-                "lacuna_control_commands_total",
-                "commands sent, by action",
-                "action",
-                &["run", "release"],
-            )?,
-            latency,
-            lease_write: metrics::histogram(
-                registry,
-                "lacuna_control_lease_write_seconds",
-                "time to write the leases of one change, all of them",
-                &LATENCY_BOUNDS,
-            )?,
-            release: metrics::histogram(
-                registry,
-                "lacuna_control_release_seconds",
-                "time from the release of a node to its agent's confirmation",
-                &RELEASE_BOUNDS,
-            )?,
-            harm,
-            handover: metrics::histogram(
-                registry,
-                "lacuna_control_handover_seconds",
-                "time from the signal that asks a pilot for its node to the batch job's beginning there, by job, of its last node, where a prolog tells",
-                &HARM_BOUNDS,
-            )?,
-            broken: counter(
-                "lacuna_control_groups_broken_total",
-                "groups that broke and went on in another incarnation",
-            )?,
-            dropped: counter(
-                "lacuna_control_members_dropped_total",
-                "members left out because their group broke and they did not answer",
-            )?,
-            withheld,
-            use_limit,
-            given_back: labelled(
-                "lacuna_control_withdrawn_nodes_total",
-                "nodes in use that the operator's controls withdrew, by cause",
-                "cause",
-                &WithheldBy::ALL.map(WithheldBy::name),
-            )?,
-            contradictions: gauge(
-                "lacuna_control_topology_contradictions",
-                "nodes whose agents report another leaf than the topology",
-            )?,
-            tiers,
-            crossing: gauge(
-                "lacuna_control_crossing_trainers",
-                "trainers whose nodes are on several leaves",
-            )?,
-            slow: counter(
-                "lacuna_control_slow_nodes_total",
-                "nodes that were set aside because they kept two trainers waiting",
-            )?,
-            training: Training::new(registry)?,
-        };
+    pub fn after(registry: &Registry, before: &Tally) -> Result<Self, Error> {
+        let made = Self::new(registry)?;
         made.apart(&Apart::default());
         made.tally(before);
         made.node_use(&UseState::default());
@@ -574,7 +348,7 @@ mod tests {
         };
         assert_eq!(crate::start::totals(&tally, vec![], Now::default()), totals);
         let registry = Registry::new();
-        let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        let metrics = Metrics::after(&registry, &Tally::default()).unwrap();
         metrics.tally(&tally);
         let text = metrics::expose(&registry).unwrap();
         let value = |name: &str| {
@@ -609,7 +383,7 @@ mod tests {
     #[test]
     fn the_exposition_is_the_golden_one() {
         let registry = Registry::new();
-        let metrics = Metrics::new(&registry, &Tally::default()).unwrap();
+        let metrics = Metrics::after(&registry, &Tally::default()).unwrap();
         // With one kind of node none of its metrics is shown.
         let alone = metrics::expose(&registry).unwrap();
         assert!(!alone.contains("lacuna_control_kind_"), "{alone}");
@@ -620,7 +394,7 @@ mod tests {
             ..Tally::default()
         });
         metrics.training.show([&lacuna_testkit::reporting("t")]);
-        let _audit = crate::AuditMetrics::new(&registry).unwrap();
+        let _audit = crate::AuditMetrics::declared(&registry).unwrap();
         lacuna_runtime::bus::declare_metrics(&registry, "control").unwrap();
         lacuna_runtime::leader::declare_metrics(&registry).unwrap();
         let text = metrics::expose(&registry).unwrap();

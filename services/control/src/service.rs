@@ -59,7 +59,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     // Counters of what was harvested go on where they were: at zero first, they would seem to have
     // risen by all of it once they are read again.
     let before = start::last_tally(&ctx).await?;
-    let metrics = Metrics::new(&ctx.registry, &before)?;
+    let metrics = Metrics::after(&ctx.registry, &before)?;
     let (ctx, store) = store::start(ctx, metrics.store_refused.clone()).await?;
     // A user that sees the first state of the trainers may ask at once: control subscribes before.
     let agents = ctx.bus.subscribe(&address::agents(&ctx.cluster)).await?;
@@ -75,7 +75,7 @@ async fn serve(ctx: Context) -> Result<(), ServiceError> {
     let proven = ctx.bus.proven();
     settings::check_owners(&ctx.config, proven)?;
     let access = Access::new(&ctx.config.control.access, proven);
-    let trail = Trail::start(&ctx, AuditMetrics::new(&ctx.registry)?, proven);
+    let trail = Trail::start(&ctx, AuditMetrics::declared(&ctx.registry)?, proven);
     let executor = executor::start(&ctx, (access.clone(), trail.clone())).await?;
     let ctx = executor.context(ctx);
     let effects = (metrics, store);

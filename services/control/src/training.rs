@@ -2,63 +2,34 @@
 //! trainer is shown while it has nodes and reports such figures, so there are few at a time.
 
 use lacuna_model::{Cause, TrainerRecord};
-use lacuna_runtime::metrics::{self, Error, Registry};
+use lacuna_runtime::metrics;
 use prometheus::GaugeVec;
 
 /// The part of a step without any cause, and the whole step as measured.
 const COMPUTES: &str = "computes";
 const STEP: &str = "step";
 
-/// The gauges.
-#[derive(Debug, Clone)]
-pub(crate) struct Training {
-    step: GaugeVec,
-    samples: GaugeVec,
-    counted_worth: GaugeVec,
-    noise_scale: GaugeVec,
-    batch: GaugeVec,
-    efficiency: GaugeVec,
+metrics! {
+    /// The gauges.
+    pub(crate) struct Training {
+        step: GaugeVec = "lacuna_control_step_seconds",
+            "seconds of a step of a trainer: the step, what it computes, and what each cause alone costs",
+            by ["trainer", "part"];
+        samples: GaugeVec = "lacuna_control_trainer_samples",
+            "samples done by a trainer, as its program counts them", by ["trainer"];
+        counted_worth: GaugeVec = "lacuna_control_counted_worth",
+            "samples of the user's batch that a sample done is worth, as the program counts them",
+            by ["trainer"];
+        noise_scale: GaugeVec = "lacuna_control_noise_scale_samples",
+            "noise scale of a trainer's gradient, in samples", by ["trainer"];
+        batch: GaugeVec = "lacuna_control_batch_samples",
+            "batch of a trainer's newest step, in samples", by ["trainer"];
+        efficiency: GaugeVec = "lacuna_control_learning_efficiency",
+            "samples of the user's batch that a sample of a trainer's batch is worth", by ["trainer"];
+    }
 }
 
 impl Training {
-    /// # Errors
-    /// If a name is taken.
-    pub(crate) fn new(registry: &Registry) -> Result<Self, Error> {
-        let gauges = |name, help, labels: &[&str]| metrics::gauges(registry, name, help, labels);
-        Ok(Self {
-            step: gauges(
-                "lacuna_control_step_seconds",
-                "seconds of a step of a trainer: the step, what it computes, and what each cause alone costs",
-                &["trainer", "part"],
-            )?,
-            samples: gauges(
-                "lacuna_control_trainer_samples",
-                "samples done by a trainer, as its program counts them",
-                &["trainer"],
-            )?,
-            counted_worth: gauges(
-                "lacuna_control_counted_worth",
-                "samples of the user's batch that a sample done is worth, as the program counts them",
-                &["trainer"],
-            )?,
-            noise_scale: gauges(
-                "lacuna_control_noise_scale_samples",
-                "noise scale of a trainer's gradient, in samples",
-                &["trainer"],
-            )?,
-            batch: gauges(
-                "lacuna_control_batch_samples",
-                "batch of a trainer's newest step, in samples",
-                &["trainer"],
-            )?,
-            efficiency: gauges(
-                "lacuna_control_learning_efficiency",
-                "samples of the user's batch that a sample of a trainer's batch is worth",
-                &["trainer"],
-            )?,
-        })
-    }
-
     /// Shows these trainers, and no others any more.
     pub(crate) fn show<'a>(&self, records: impl IntoIterator<Item = &'a TrainerRecord>) {
         for gauge in [
@@ -99,6 +70,8 @@ impl Training {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_runtime::metrics::Registry;
+
     use super::*;
 
     #[test]

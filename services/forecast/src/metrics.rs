@@ -2,8 +2,9 @@
 
 use lacuna_forecast::Learning;
 use lacuna_pool::Counts;
-use lacuna_runtime::metrics::{LATENCY_BOUNDS, Registry, counter, counters, gauge, histogram};
-use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge};
+use lacuna_runtime::metrics;
+use lacuna_runtime::metrics::LATENCY_BOUNDS;
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{Forecaster, Quality, Ready};
 
@@ -16,108 +17,41 @@ const HOLE_BOUNDS: [f64; 12] = [
 /// Upper bounds for the time of one forecast, seconds.
 const FORECAST_BOUNDS: [f64; 8] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
 
-/// All metrics of the service.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    pool_nodes: IntGauge,
-    stale: IntGauge,
-    events: IntCounter,
-    refused: IntCounterVec,
-    duplicates: IntCounter,
-    gaps: IntCounter,
-    late: IntCounter,
-    repairs: IntCounter,
-    opened: IntCounter,
-    closed: IntCounter,
-    learnt: IntGauge,
-    /// The metrics of the predictors.
-    pub quality: Quality,
-    /// Lengths of holes with a seen end.
-    pub hole_seconds: Histogram,
-    /// The time of forecasting all present holes.
-    pub forecast_seconds: Histogram,
-    /// The time from the arrival of the oldest event in a pool to its publication.
-    pub publish_seconds: Histogram,
-    /// Pools published.
-    pub published: IntCounter,
+metrics! {
+    /// All metrics of the service.
+    pub struct Metrics {
+        pool_nodes: IntGauge = "lacuna_forecast_pool_nodes", "nodes in the pool now";
+        stale: IntGauge = "lacuna_forecast_stale",
+            "1 while events are missing and the pool can only shrink";
+        events: IntCounter = "lacuna_forecast_events_total",
+            "events and snapshots received, including refused ones";
+        refused: IntCounterVec = "lacuna_forecast_events_refused_total",
+            "events refused, by reason",
+            by ["reason"], of ["duplicate", "late", "unknown_node", "old_snapshot"];
+        duplicates: IntCounter = "lacuna_forecast_duplicates_total",
+            "events whose number was seen before";
+        gaps: IntCounter = "lacuna_forecast_gaps_total", "gaps in the numbers of events";
+        late: IntCounter = "lacuna_forecast_late_total", "events older than their node's newest change";
+        repairs: IntCounter = "lacuna_forecast_repairs_total",
+            "snapshots that differed from the pool that the events gave";
+        opened: IntCounter = "lacuna_forecast_holes_opened_total", "holes that opened";
+        closed: IntCounter = "lacuna_forecast_holes_closed_total", "holes that closed";
+        learnt: IntGauge = "lacuna_forecast_holes_learnt",
+            "holes seen from start to end by the predictor";
+        /// The metrics of the predictors.
+        pub quality: Quality;
+        pub hole_seconds: Histogram = "lacuna_forecast_hole_seconds",
+            "lengths of holes with a seen end, in the cluster's time", within HOLE_BOUNDS;
+        pub forecast_seconds: Histogram = "lacuna_forecast_seconds",
+            "time of forecasting all present holes", within FORECAST_BOUNDS;
+        pub publish_seconds: Histogram = "lacuna_forecast_publish_seconds",
+            "from the arrival of the oldest event in it to the publication of a pool",
+            within LATENCY_BOUNDS;
+        pub published: IntCounter = "lacuna_forecast_pools_published_total", "pools published";
+    }
 }
 
 impl Metrics {
-    /// Registers all metrics.
-    ///
-    /// # Errors
-    /// [`Error`] if a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let whole = |name: &str, help: &str| counter(registry, name, help);
-        let metrics = Self {
-            quality: Quality::new(registry)?,
-            pool_nodes: gauge(
-                registry,
-                "lacuna_forecast_pool_nodes",
-                "nodes in the pool now",
-            )?,
-            stale: gauge(
-                registry,
-                "lacuna_forecast_stale",
-                "1 while events are missing and the pool can only shrink",
-            )?,
-            events: whole(
-                "lacuna_forecast_events_total",
-                "events and snapshots received, including refused ones",
-            )?,
-            refused: counters(
-                registry,
-                "lacuna_forecast_events_refused_total",
-                "events refused, by reason",
-                &["reason"],
-            )?,
-            duplicates: whole(
-                "lacuna_forecast_duplicates_total",
-                "events whose number was seen before",
-            )?,
-            gaps: whole(
-                "lacuna_forecast_gaps_total",
-                "gaps in the numbers of events",
-            )?,
-            late: whole(
-                "lacuna_forecast_late_total",
-                "events older than their node's newest change",
-            )?,
-            repairs: whole(
-                "lacuna_forecast_repairs_total",
-                "snapshots that differed from the pool that the events gave",
-            )?,
-            opened: whole("lacuna_forecast_holes_opened_total", "holes that opened")?,
-            closed: whole("lacuna_forecast_holes_closed_total", "holes that closed")?,
-            learnt: gauge(
-                registry,
-                "lacuna_forecast_holes_learnt",
-                "holes seen from start to end by the predictor",
-            )?,
-            hole_seconds: histogram(
-                registry,
-                "lacuna_forecast_hole_seconds",
-                "lengths of holes with a seen end, in the cluster's time",
-                &HOLE_BOUNDS,
-            )?,
-            forecast_seconds: histogram(
-                registry,
-                "lacuna_forecast_seconds",
-                "time of forecasting all present holes",
-                &FORECAST_BOUNDS,
-            )?,
-            publish_seconds: histogram(
-                registry,
-                "lacuna_forecast_publish_seconds",
-                "from the arrival of the oldest event in it to the publication of a pool",
-                &LATENCY_BOUNDS,
-            )?,
-            published: whole("lacuna_forecast_pools_published_total", "pools published")?,
-        };
-        metrics.show(&Counts::default(), &Counts::default());
-        Ok(metrics)
-    }
-
     /// Adds the difference of the totals since `before`.
     fn show(&self, before: &Counts, now: &Counts) {
         self.events.inc_by(now.events - before.events);

@@ -1,8 +1,8 @@
 //! Metrics of the predictors: their scores, the basis of their forecasts, and their models.
 
 use lacuna_forecast::{Adrift, EndKind, HORIZONS_S, OrderState};
-use lacuna_runtime::metrics::{Registry, counter, counters, float_gauge, gauge, gauges, histogram};
-use prometheus::{Error, Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
+use lacuna_runtime::metrics;
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use crate::{Forecaster, Role};
 
@@ -35,33 +35,53 @@ const KINDS: [(EndKind, &str); 2] = [
     (EndKind::PlannedStart, "planned"),
 ];
 
-/// Metrics of the predictors.
-#[derive(Debug, Clone)]
-pub struct Quality {
-    skill: GaugeVec,
-    brier: GaugeVec,
-    bias: GaugeVec,
-    answered: IntCounterVec,
-    concordance: Gauge,
-    drift: GaugeVec,
-    fallback: IntGauge,
-    order: GaugeVec,
-    order_place: Gauge,
-    order_z: Gauge,
-    order_events: IntGauge,
-    announced_ends: IntGauge,
-    ends_by_outcome: IntCounterVec,
-    end_reliability: GaugeVec,
-    anomalies: IntCounterVec,
-    fits: IntCounter,
-    /// The time of a fit; no forecast waits for it.
-    pub fit_seconds: Histogram,
-    /// Failed fits.
-    pub fits_failed: IntCounter,
-    /// Saves and restores of models, by outcome.
-    pub models: IntCounterVec,
-    /// 1 from the refusal of a saved or given model until a new one has been saved.
-    pub model_refused: IntGauge,
+metrics! {
+    /// Metrics of the predictors.
+    pub struct Quality {
+        skill: GaugeVec = "lacuna_forecast_brier_skill",
+            "1 minus the ratio of the Brier score to that of a constant, over the last hours, by horizon",
+            by ["horizon_seconds"];
+        brier: GaugeVec = "lacuna_forecast_brier_score",
+            "Brier score: mean square of forecast minus outcome, over the last hours, by horizon",
+            by ["horizon_seconds"];
+        bias: GaugeVec = "lacuna_forecast_bias",
+            "mean probability of open minus the share of open holes, over the last hours, by horizon",
+            by ["horizon_seconds"];
+        answered: IntCounterVec = "lacuna_forecast_answers_total",
+            "forecasts with a known outcome, by horizon", by ["horizon_seconds"];
+        concordance: Gauge = "lacuna_forecast_concordance",
+            "share of pairs of holes present together whose order of ends was forecast, over the last hours; .5 is chance";
+        drift: GaugeVec = "lacuna_forecast_drift",
+            "1 while the predictor is adrift, by cause", by ["cause"];
+        fallback: IntGauge = "lacuna_forecast_fallback",
+            "1 while another predictor forecasts because the configured one is adrift";
+        order: GaugeVec = "lacuna_forecast_order",
+            "1 for the present basis of the order of nodes", by ["state"];
+        order_place: Gauge = "lacuna_forecast_order_place",
+            "mean place of taken nodes among idle ones in the order; 0 is the front, .5 is no order";
+        order_z: Gauge = "lacuna_forecast_order_z",
+            "standard errors by which the mean place is below .5; 4 are significant";
+        order_events: IntGauge = "lacuna_forecast_order_events",
+            "leave events in the evidence for the order";
+        announced_ends: IntGauge = "lacuna_forecast_hints",
+            "present holes with a planned start or reservation";
+        ends_by_outcome: IntCounterVec = "lacuna_forecast_hints_total",
+            "planned starts and reservations, by kind and by whether they came true",
+            by ["kind", "outcome"];
+        end_reliability: GaugeVec = "lacuna_forecast_hint_reliability",
+            "learnt probability that a planned start or reservation comes true, by kind", by ["kind"];
+        anomalies: IntCounterVec = "lacuna_forecast_oddities_total",
+            "inputs that contradict each other, by kind", by ["kind"];
+        fits: IntCounter = "lacuna_forecast_fits_total", "models fitted and installed";
+        pub fit_seconds: Histogram = "lacuna_forecast_fit_seconds",
+            "time of a fit; no forecast waits for it", within FIT_BOUNDS;
+        pub fits_failed: IntCounter = "lacuna_forecast_fits_failed_total",
+            "failed fits, after which the old model stays";
+        pub models: IntCounterVec = "lacuna_forecast_models_total",
+            "saved models, by outcome of the save or restore", by ["outcome"], of OUTCOMES;
+        pub model_refused: IntGauge = "lacuna_forecast_model_refused",
+            "1 from the refusal of a saved or given model until a new one has been saved";
+    }
 }
 
 /// Raises a counter to a total that is kept elsewhere. A total below the counter was reset, and the
@@ -72,126 +92,6 @@ fn follow(counter: &IntCounter, total: u64) {
 }
 
 impl Quality {
-    /// Registers all metrics.
-    ///
-    /// # Errors
-    /// [`Error`] if a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let by_horizon =
-            |name: &str, help: &str| gauges(registry, name, help, &["horizon_seconds"]);
-        let quality = Self {
-            skill: by_horizon(
-                "lacuna_forecast_brier_skill",
-                "1 minus the ratio of the Brier score to that of a constant, over the last hours, by horizon",
-            )?,
-            brier: by_horizon(
-                "lacuna_forecast_brier_score",
-                "Brier score: mean square of forecast minus outcome, over the last hours, by horizon",
-            )?,
-            bias: by_horizon(
-                "lacuna_forecast_bias",
-                "mean probability of open minus the share of open holes, over the last hours, by horizon",
-            )?,
-            answered: counters(
-                registry,
-                "lacuna_forecast_answers_total",
-                "forecasts with a known outcome, by horizon",
-                &["horizon_seconds"],
-            )?,
-            concordance: float_gauge(
-                registry,
-                "lacuna_forecast_concordance",
-                "share of pairs of holes present together whose order of ends was forecast, over the last hours; .5 is chance",
-            )?,
-            drift: gauges(
-                registry,
-                "lacuna_forecast_drift",
-                "1 while the predictor is adrift, by cause",
-                &["cause"],
-            )?,
-            fallback: gauge(
-                registry,
-                "lacuna_forecast_fallback",
-                "1 while another predictor forecasts because the configured one is adrift",
-            )?,
-            order: gauges(
-                registry,
-                "lacuna_forecast_order",
-                "1 for the present basis of the order of nodes",
-                &["state"],
-            )?,
-            order_place: float_gauge(
-                registry,
-                "lacuna_forecast_order_place",
-                "mean place of taken nodes among idle ones in the order; 0 is the front, .5 is no order",
-            )?,
-            order_z: float_gauge(
-                registry,
-                "lacuna_forecast_order_z",
-                "standard errors by which the mean place is below .5; 4 are significant",
-            )?,
-            order_events: gauge(
-                registry,
-                "lacuna_forecast_order_events",
-                "leave events in the evidence for the order",
-            )?,
-            announced_ends: gauge(
-                registry,
-                "lacuna_forecast_hints",
-                "present holes with a planned start or reservation",
-            )?,
-            ends_by_outcome: counters(
-                registry,
-                "lacuna_forecast_hints_total",
-                "planned starts and reservations, by kind and by whether they came true",
-                &["kind", "outcome"],
-            )?,
-            end_reliability: gauges(
-                registry,
-                "lacuna_forecast_hint_reliability",
-                "learnt probability that a planned start or reservation comes true, by kind",
-                &["kind"],
-            )?,
-            anomalies: counters(
-                registry,
-                "lacuna_forecast_oddities_total",
-                "inputs that contradict each other, by kind",
-                &["kind"],
-            )?,
-            fits: counter(
-                registry,
-                "lacuna_forecast_fits_total",
-                "models fitted and installed",
-            )?,
-            fit_seconds: histogram(
-                registry,
-                "lacuna_forecast_fit_seconds",
-                "time of a fit; no forecast waits for it",
-                &FIT_BOUNDS,
-            )?,
-            fits_failed: counter(
-                registry,
-                "lacuna_forecast_fits_failed_total",
-                "failed fits, after which the old model stays",
-            )?,
-            models: counters(
-                registry,
-                "lacuna_forecast_models_total",
-                "saved models, by outcome of the save or restore",
-                &["outcome"],
-            )?,
-            model_refused: gauge(
-                registry,
-                "lacuna_forecast_model_refused",
-                "1 from the refusal of a saved or given model until a new one has been saved",
-            )?,
-        };
-        for outcome in OUTCOMES {
-            quality.models.with_label_values(&[outcome]);
-        }
-        Ok(quality)
-    }
-
     /// Updates all metrics.
     pub fn update(&self, forecaster: &Forecaster) {
         let models = forecaster.models();

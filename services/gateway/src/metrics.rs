@@ -1,124 +1,54 @@
 //! Metrics of the gateway: its own, and those of nats-server, which exports none.
 
 use lacuna_model::ClusterId;
-use lacuna_runtime::metrics::{Error, Registry, counter, counters, gauge, gauges};
+use lacuna_runtime::metrics;
 use lacuna_wire::access::Account;
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
 
 use crate::bus_state::BusState;
 
-/// The metrics of the gateway.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    pub(crate) requests: IntCounterVec,
-    pub(crate) refused: IntCounter,
-    pub(crate) viewers: IntGauge,
-    pub(crate) bus: BusMetrics,
-}
-
-/// The state of nats-server. Nothing is exported of a server that is not watched.
-#[derive(Debug, Clone)]
-pub(crate) struct BusMetrics {
-    watched: GaugeVec,
-    disk: GaugeVec,
-    room: GaugeVec,
-    free: GaugeVec,
-    memory: GaugeVec,
-    streams: GaugeVec,
-    limits: GaugeVec,
-    connections: GaugeVec,
-    most_connections: GaugeVec,
-    most_of_account: GaugeVec,
-    slow: IntCounterVec,
-}
-
-impl Metrics {
-    /// Registers the metrics.
-    ///
-    /// # Errors
-    /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let requests = counters(
-            registry,
-            "lacuna_gateway_requests_total",
+metrics! {
+    /// The metrics of the gateway.
+    pub struct Metrics {
+        pub(crate) requests: IntCounterVec = "lacuna_gateway_requests_total",
             "Answered requests by kind: page, past, node, live.",
-            &["what"],
-        )?;
-        for what in ["page", "past", "node", "live"] {
-            requests.with_label_values(&[what]);
-        }
-        Ok(Self {
-            requests,
-            refused: counter(
-                registry,
-                "lacuna_gateway_refused_total",
-                "Requests without the token.",
-            )?,
-            viewers: gauge(
-                registry,
-                "lacuna_gateway_viewers",
-                "Browsers that follow the page now.",
-            )?,
-            bus: BusMetrics::new(registry)?,
-        })
+            by ["what"], of ["page", "past", "node", "live"];
+        pub(crate) refused: IntCounter = "lacuna_gateway_refused_total", "Requests without the token.";
+        pub(crate) viewers: IntGauge = "lacuna_gateway_viewers", "Browsers that follow the page now.";
+        pub(crate) bus: BusMetrics;
+    }
+}
+
+metrics! {
+    /// The state of nats-server. Nothing is exported of a server that is not watched.
+    pub(crate) struct BusMetrics {
+        watched: GaugeVec = "lacuna_bus_server_up",
+            "Whether nats-server's monitor answers the gateway (1) or not (0).", by ["server"];
+        disk: GaugeVec = "lacuna_bus_server_disk_bytes",
+            "Files of all streams of nats-server.", by ["server"];
+        room: GaugeVec = "lacuna_bus_server_disk_limit_bytes",
+            "Room for these files by nats-server's configuration.", by ["server"];
+        free: GaugeVec = "lacuna_bus_server_disk_free_bytes",
+            "What is free in the file system of these files.", by ["server"];
+        memory: GaugeVec = "lacuna_bus_server_memory_bytes",
+            "Resident memory of nats-server.", by ["server"];
+        streams: GaugeVec = "lacuna_bus_stream_bytes", "Size of a stream.", by ["stream"];
+        limits: GaugeVec = "lacuna_bus_stream_limit_bytes",
+            "Largest size of a stream that has a limit.", by ["stream"];
+        connections: GaugeVec = "lacuna_bus_server_connections",
+            "Clients of nats-server by account and program.", by ["account", "program"];
+        most_connections: GaugeVec = "lacuna_bus_server_connections_limit",
+            "Most clients that nats-server takes.", by ["server"];
+        most_of_account: GaugeVec = "lacuna_bus_account_connections_limit",
+            "Most clients of an account, by the file that `lacuna keys` of this release writes.",
+            by ["account"];
+        slow: IntCounterVec = "lacuna_bus_server_slow_consumers_total",
+            "Clients that nats-server closed because they did not read what was sent to them.",
+            by ["server"];
     }
 }
 
 impl BusMetrics {
-    fn new(registry: &Registry) -> Result<Self, Error> {
-        let of_server = |name: &str, help: &str| gauges(registry, name, help, &["server"]);
-        let of_stream = |name: &str, help: &str| gauges(registry, name, help, &["stream"]);
-        Ok(Self {
-            watched: of_server(
-                "lacuna_bus_server_up",
-                "Whether nats-server's monitor answers the gateway (1) or not (0).",
-            )?,
-            disk: of_server(
-                "lacuna_bus_server_disk_bytes",
-                "Files of all streams of nats-server.",
-            )?,
-            room: of_server(
-                "lacuna_bus_server_disk_limit_bytes",
-                "Room for these files by nats-server's configuration.",
-            )?,
-            free: of_server(
-                "lacuna_bus_server_disk_free_bytes",
-                "What is free in the file system of these files.",
-            )?,
-            memory: of_server(
-                "lacuna_bus_server_memory_bytes",
-                "Resident memory of nats-server.",
-            )?,
-            streams: of_stream("lacuna_bus_stream_bytes", "Size of a stream.")?,
-            limits: of_stream(
-                "lacuna_bus_stream_limit_bytes",
-                "Largest size of a stream that has a limit.",
-            )?,
-            connections: gauges(
-                registry,
-                "lacuna_bus_server_connections",
-                "Clients of nats-server by account and program.",
-                &["account", "program"],
-            )?,
-            most_connections: of_server(
-                "lacuna_bus_server_connections_limit",
-                "Most clients that nats-server takes.",
-            )?,
-            most_of_account: gauges(
-                registry,
-                "lacuna_bus_account_connections_limit",
-                "Most clients of an account, by the file that `lacuna keys` of this release writes.",
-                &["account"],
-            )?,
-            slow: counters(
-                registry,
-                "lacuna_bus_server_slow_consumers_total",
-                "Clients that nats-server closed because they did not read what was sent to them.",
-                &["server"],
-            )?,
-        })
-    }
-
     /// Shows the limits of a cluster's accounts.
     pub(crate) fn show_limits(&self, cluster: &ClusterId) {
         for account in Account::ALL {
@@ -186,7 +116,7 @@ impl BusMetrics {
 mod tests {
     use std::path::Path;
 
-    use lacuna_runtime::metrics::expose;
+    use lacuna_runtime::metrics::{Registry, expose};
     use lacuna_testkit::golden;
 
     use super::*;

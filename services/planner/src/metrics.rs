@@ -2,7 +2,7 @@
 
 use lacuna_model::{HoleVerdict, JudgedPlan, Outcome, Plan, Rule, Verdict};
 use lacuna_planner::judge::NotJudged;
-use lacuna_runtime::metrics::{self, Error, Registry};
+use lacuna_runtime::metrics;
 use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 /// Upper bounds for solve times and latencies, seconds: 10 us to 10 s.
@@ -41,181 +41,55 @@ const TRAINERS: [&str; 8] = [
     "displacing_costs",
 ];
 const HOLES: [&str; 5] = ["kept", "assigned", "no_taker", "not_worth_it", "unusable"];
+/// Numbers of the checker's invariants.
+const INVARIANTS: [&str; 12] = [
+    "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12",
+];
 
-/// Metrics of the planner.
-#[derive(Debug, Clone)]
-pub struct Metrics {
-    /// Time of a solve, seconds.
-    pub solve: Histogram,
-    /// Seconds from the arrival of the newest input until the stream stores the plan.
-    pub latency: Histogram,
-    /// Plans by result.
-    pub plans: IntCounterVec,
-    /// Plans that failed their check, by invariant.
-    pub rejected: IntCounterVec,
-    generation: IntGauge,
-    outcomes: IntCounterVec,
-    shortcuts: IntCounterVec,
-    clock_stops: IntCounter,
-    gap: Gauge,
-    objective: Gauge,
-    pool: IntGauge,
-    allocated: IntGauge,
-    trainers: GaugeVec,
-    holes: GaugeVec,
-    rule: GaugeVec,
-    gain: GaugeVec,
-    judged: IntCounterVec,
-    judged_gap: Histogram,
-    judged_seconds: Histogram,
+metrics! {
+    /// Metrics of the planner.
+    pub struct Metrics {
+        pub solve: Histogram = "lacuna_planner_solve_seconds",
+            "time of a solve, with the choice of nodes and the report", within BOUNDS;
+        pub latency: Histogram = "lacuna_planner_latency_seconds",
+            "time from the arrival of the newest input until the plan is stored", within BOUNDS;
+        pub plans: IntCounterVec = "lacuna_planner_plans_total",
+            "plans, by result", by ["result"], of ["published", "unchanged", "rejected", "unsent"];
+        pub rejected: IntCounterVec = "lacuna_planner_rejected_total",
+            "broken invariants of plans that were not published", by ["invariant"], of INVARIANTS;
+        generation: IntGauge = "lacuna_planner_generation", "generation of the newest published plan";
+        outcomes: IntCounterVec = "lacuna_planner_outcomes_total",
+            "solves, by outcome", by ["outcome"], of OUTCOMES;
+        shortcuts: IntCounterVec = "lacuna_planner_shortcuts_total",
+            "solves, by the short cut that made the solver unnecessary or its problem smaller",
+            by ["shortcut"], of SHORTCUTS;
+        clock_stops: IntCounter = "lacuna_planner_clock_stops_total",
+            "solves that the emergency stop by the clock ended";
+        gap: Gauge = "lacuna_planner_gap_ratio", "relative gap of the newest solve";
+        objective: Gauge = "lacuna_planner_objective", "objective of the newest plan";
+        pool: IntGauge = "lacuna_planner_pool_nodes", "nodes in the pool of the newest plan";
+        allocated: IntGauge = "lacuna_planner_allocated_nodes", "nodes that the newest plan allocates";
+        trainers: GaugeVec = "lacuna_planner_trainers",
+            "trainers of the newest plan, by verdict", by ["verdict"], of TRAINERS;
+        holes: GaugeVec = "lacuna_planner_holes",
+            "holes of the newest plan, by verdict", by ["verdict"], of HOLES;
+        rule: GaugeVec = "lacuna_planner_rule",
+            "1 for the rule that the policy auto follows", by ["rule"], of Rule::ALL.map(Rule::name);
+        gain: GaugeVec = "lacuna_planner_rule_gain_ratio",
+            "what each rule of the policy auto brought in the last hours, of the idle node-time at the \
+             best rate",
+            by ["rule"], of Rule::ALL.map(Rule::name);
+        judged: IntCounterVec = "lacuna_planner_judged_total",
+            "decisions that were to be solved again by mixed-integer programs, by outcome",
+            by ["outcome"], of ["proven", "bounded", BUSY].into_iter().chain(NotJudged::ALL.map(NotJudged::name));
+        judged_gap: Histogram = "lacuna_planner_judged_gap_ratio",
+            "the most by which a judged decision lies below the best, relative to the bound", within GAPS;
+        judged_seconds: Histogram = "lacuna_planner_judged_seconds",
+            "time of a judgement, off the path", within BOUNDS;
+    }
 }
 
 impl Metrics {
-    /// Registers all metrics.
-    ///
-    /// # Errors
-    /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let made = Self {
-            solve: metrics::histogram(
-                registry,
-                "lacuna_planner_solve_seconds",
-                "time of a solve, with the choice of nodes and the report",
-                &BOUNDS,
-            )?,
-            latency: metrics::histogram(
-                registry,
-                "lacuna_planner_latency_seconds",
-                "time from the arrival of the newest input until the plan is stored",
-                &BOUNDS,
-            )?,
-            plans: metrics::counters(
-                registry,
-                "lacuna_planner_plans_total",
-                "plans, by result",
-                &["result"],
-            )?,
-            rejected: metrics::counters(
-                registry,
-                "lacuna_planner_rejected_total",
-                "broken invariants of plans that were not published",
-                &["invariant"],
-            )?,
-            generation: metrics::gauge(
-                registry,
-                "lacuna_planner_generation",
-                "generation of the newest published plan",
-            )?,
-            outcomes: metrics::counters(
-                registry,
-                "lacuna_planner_outcomes_total",
-                "solves, by outcome",
-                &["outcome"],
-            )?,
-            shortcuts: metrics::counters(
-                registry,
-                "lacuna_planner_shortcuts_total",
-                "solves, by the short cut that made the solver unnecessary or its problem smaller",
-                &["shortcut"],
-            )?,
-            clock_stops: metrics::counter(
-                registry,
-                "lacuna_planner_clock_stops_total",
-                "solves that the emergency stop by the clock ended",
-            )?,
-            gap: metrics::float_gauge(
-                registry,
-                "lacuna_planner_gap_ratio",
-                "relative gap of the newest solve",
-            )?,
-            objective: metrics::float_gauge(
-                registry,
-                "lacuna_planner_objective",
-                "objective of the newest plan",
-            )?,
-            pool: metrics::gauge(
-                registry,
-                "lacuna_planner_pool_nodes",
-                "nodes in the pool of the newest plan",
-            )?,
-            allocated: metrics::gauge(
-                registry,
-                "lacuna_planner_allocated_nodes",
-                "nodes that the newest plan allocates",
-            )?,
-            trainers: metrics::gauges(
-                registry,
-                "lacuna_planner_trainers",
-                "trainers of the newest plan, by verdict",
-                &["verdict"],
-            )?,
-            holes: metrics::gauges(
-                registry,
-                "lacuna_planner_holes",
-                "holes of the newest plan, by verdict",
-                &["verdict"],
-            )?,
-            rule: metrics::gauges(
-                registry,
-                "lacuna_planner_rule",
-                "1 for the rule that the policy auto follows",
-                &["rule"],
-            )?,
-            gain: metrics::gauges(
-                registry,
-                "lacuna_planner_rule_gain_ratio",
-                "what each rule of the policy auto brought in the last hours, of the idle node-time at the \
-                 best rate",
-                &["rule"],
-            )?,
-            judged: metrics::counters(
-                registry,
-                "lacuna_planner_judged_total",
-                "decisions that were to be solved again by mixed-integer programs, by outcome",
-                &["outcome"],
-            )?,
-            judged_gap: metrics::histogram(
-                registry,
-                "lacuna_planner_judged_gap_ratio",
-                "the most by which a judged decision lies below the best, relative to the bound",
-                &GAPS,
-            )?,
-            judged_seconds: metrics::histogram(
-                registry,
-                "lacuna_planner_judged_seconds",
-                "time of a judgement, off the path",
-                &BOUNDS,
-            )?,
-        };
-        for label in ["published", "unchanged", "rejected", "unsent"] {
-            made.plans.with_label_values(&[label]);
-        }
-        for number in 1..=12 {
-            made.rejected.with_label_values(&[&format!("I{number}")]);
-        }
-        for label in OUTCOMES {
-            made.outcomes.with_label_values(&[label]);
-        }
-        for label in SHORTCUTS {
-            made.shortcuts.with_label_values(&[label]);
-        }
-        for label in TRAINERS {
-            made.trainers.with_label_values(&[label]);
-        }
-        for label in HOLES {
-            made.holes.with_label_values(&[label]);
-        }
-        for rule in Rule::ALL {
-            made.rule.with_label_values(&[rule.name()]);
-            made.gain.with_label_values(&[rule.name()]);
-        }
-        let reasons = NotJudged::ALL.map(NotJudged::name);
-        for label in ["proven", "bounded", BUSY].into_iter().chain(reasons) {
-            made.judged.with_label_values(&[label]);
-        }
-        Ok(made)
-    }
-
     /// Counts a solve.
     pub fn solved(&self, plan: &Plan, seconds: f64) {
         self.rule.reset();

@@ -6,28 +6,17 @@
 use std::time::Duration;
 
 use lacuna_model::Timestamp;
-use prometheus::{GaugeVec, Registry};
+use prometheus::GaugeVec;
 
 use super::credentials::{credentials, servers};
 use super::tls::Expiry;
 use crate::clock;
 use crate::config::BusSettings;
 use crate::identity::Identity;
-use crate::metrics;
 
 /// Between checks. An established connection shows the certificate of its beginning, so each check
 /// opens a connection of its own.
 const EVERY: Duration = Duration::from_secs(6 * 3600);
-
-/// Has no value, and so is absent, until a server has presented a certificate.
-pub(super) fn declare(registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
-    metrics::gauges(
-        registry,
-        "lacuna_bus_certificate_seconds",
-        "seconds until the end of nats-server's certificate, as of the last six hours",
-        &[],
-    )
-}
 
 /// Exports the seconds until the certificate expires, and checks again every six hours. Does
 /// nothing if no certificate was presented.

@@ -8,7 +8,7 @@ use async_nats::{ConnectErrorKind, ConnectOptions, Event};
 use lacuna_model::{ClusterId, Span};
 use lacuna_wire::access::Access;
 use nix::unistd::{User, geteuid};
-use prometheus::{IntCounter, Registry};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, Registry};
 use tokio::sync::watch;
 
 use super::credentials::{credentials, servers};
@@ -26,7 +26,6 @@ use crate::clock::{self, Stopwatch};
 use crate::config::BusSettings;
 use crate::http::{BUS, Health};
 use crate::identity::Identity;
-use crate::metrics;
 use crate::virtual_time;
 
 /// Unacknowledged writes in flight before a writer waits.
@@ -60,7 +59,7 @@ impl Bus {
         // Each dropped message is counted. The log reports them once a second.
         let said = Mutex::new(None::<Stopwatch>);
         let logged = Mutex::new(String::new());
-        let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
+        let metrics = Metrics::new(registry).map_err(|e| BusError::other("metrics", e))?;
         let check = health.check(BUS, None);
         let gauge = metrics.connected.clone();
         let slow = metrics.slow.clone();
@@ -180,7 +179,7 @@ impl Bus {
             cluster,
             service,
             limit,
-            metrics.dead_letters,
+            metrics.dead_letters.with_label_values(&[service]),
             metrics.failed,
         );
         bus.ready_streams(settings.connect_limit).await?;
@@ -215,7 +214,7 @@ impl Bus {
         registry: &Registry,
         health: &Health,
     ) -> Result<Self, BusError> {
-        let metrics = declare(registry, service).map_err(|e| BusError::other("metrics", e))?;
+        let metrics = Metrics::new(registry).map_err(|e| BusError::other("metrics", e))?;
         let limit = settings.request_limit.to_std();
         let link = LinkSender::default();
         let host = virtual_time::host();
@@ -236,7 +235,7 @@ impl Bus {
             cluster,
             service,
             limit,
-            metrics.dead_letters,
+            metrics.dead_letters.with_label_values(&[service]),
             metrics.failed,
         );
         let check = health.check(BUS, None);
@@ -390,54 +389,25 @@ fn reasons(error: &dyn std::error::Error) -> String {
     text
 }
 
-struct Declared {
-    connected: prometheus::IntGauge,
-    disconnects: prometheus::IntCounter,
-    slow: prometheus::IntCounter,
-    denied: prometheus::IntCounter,
-    failed: prometheus::IntCounter,
-    dead_letters: prometheus::IntCounter,
-    certificate: prometheus::GaugeVec,
-    key_end: prometheus::GaugeVec,
-}
-
-fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::Error> {
-    let dead = metrics::counters(
-        registry,
-        "lacuna_bus_dead_letters_total",
-        "messages that could not be decoded",
-        &["service"],
-    )?;
-    Ok(Declared {
-        connected: metrics::gauge(
-            registry,
-            "lacuna_bus_connected",
-            "whether the connection to nats-server is up",
-        )?,
-        disconnects: metrics::counter(
-            registry,
-            "lacuna_bus_disconnects_total",
-            "connections to nats-server lost",
-        )?,
-        slow: metrics::counter(
-            registry,
-            "lacuna_bus_slow_consumers_total",
-            "times that the client dropped messages because a receiver was too slow",
-        )?,
-        denied: metrics::counter(
-            registry,
-            "lacuna_bus_denied_total",
-            "operations that nats-server refused because the key has no permission",
-        )?,
-        failed: metrics::counter(
-            registry,
-            "lacuna_bus_publish_failures_total",
-            "messages that could not be published or were not acknowledged",
-        )?,
-        dead_letters: dead.with_label_values(&[service]),
-        certificate: certificate::declare(registry)?,
-        key_end: key_end::declare(registry)?,
-    })
+crate::metrics! {
+    pub(super) struct Metrics {
+        connected: IntGauge = "lacuna_bus_connected", "whether the connection to nats-server is up";
+        disconnects: IntCounter = "lacuna_bus_disconnects_total", "connections to nats-server lost";
+        slow: IntCounter = "lacuna_bus_slow_consumers_total",
+            "times that the client dropped messages because a receiver was too slow";
+        denied: IntCounter = "lacuna_bus_denied_total",
+            "operations that nats-server refused because the key has no permission";
+        failed: IntCounter = "lacuna_bus_publish_failures_total",
+            "messages that could not be published or were not acknowledged";
+        dead_letters: IntCounterVec = "lacuna_bus_dead_letters_total",
+            "messages that could not be decoded", by ["service"];
+        /// Has no value, and so is absent, until a server has presented a certificate.
+        certificate: GaugeVec = "lacuna_bus_certificate_seconds",
+            "seconds until the end of nats-server's certificate, as of the last six hours", by [];
+        /// Has no value, and so is absent, while the key has no end.
+        pub(super) key_end: GaugeVec = "lacuna_bus_key_seconds",
+            "seconds until the end of this service's own key; absent if the key has none", by [];
+    }
 }
 
 /// Declares the metrics of the bus, so that a service's golden exposition includes them without a
@@ -446,5 +416,7 @@ fn declare(registry: &Registry, service: &str) -> Result<Declared, prometheus::E
 /// # Errors
 /// If a name is taken.
 pub fn declare_metrics(registry: &Registry, service: &str) -> Result<(), prometheus::Error> {
-    declare(registry, service).map(|_| ())
+    let metrics = Metrics::new(registry)?;
+    metrics.dead_letters.with_label_values(&[service]);
+    Ok(())
 }

@@ -3,22 +3,12 @@
 use std::time::Duration;
 
 use lacuna_model::Timestamp;
-use prometheus::{GaugeVec, Registry};
+use prometheus::GaugeVec;
 
-use crate::{clock, metrics};
+use crate::clock;
 
 /// Between updates of the metric.
 const EVERY: Duration = Duration::from_secs(600);
-
-/// Has no value, and so is absent, while the key has no end.
-pub(super) fn declare(registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
-    metrics::gauges(
-        registry,
-        "lacuna_bus_key_seconds",
-        "seconds until the end of this service's own key; absent if the key has none",
-        &[],
-    )
-}
 
 /// Exports the seconds until the key ends. Does nothing if the key has no end.
 pub(super) fn watch(end: Option<Timestamp>, gauge: GaugeVec) {
@@ -42,12 +32,14 @@ pub(super) fn watch(end: Option<Timestamp>, gauge: GaugeVec) {
 mod tests {
     use lacuna_model::Span;
 
+    use super::super::connect::Metrics;
     use super::*;
+    use crate::metrics::Registry;
 
     #[tokio::test]
     async fn only_a_key_with_an_end_is_exported() {
         let registry = Registry::new();
-        let gauge = declare(&registry).unwrap();
+        let gauge = Metrics::new(&registry).unwrap().key_end;
         let value = || {
             let families = registry.gather();
             families

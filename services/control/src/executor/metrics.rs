@@ -4,170 +4,74 @@ use std::collections::BTreeMap;
 
 use lacuna_model::KindName;
 use lacuna_pilots::keeper::{Cause, Counts, Mode, Note, OfKind};
-use lacuna_runtime::metrics::{self, Error, LATENCY_BOUNDS, Registry};
+use lacuna_runtime::metrics;
+use lacuna_runtime::metrics::LATENCY_BOUNDS;
 use lacuna_scheduler::check::{Finding, Verdict};
 use lacuna_scheduler::job::End;
 use prometheus::{GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
-/// The executor's metrics.
-#[derive(Debug, Clone)]
-pub struct PilotMetrics {
-    pub(super) submitted: IntCounter,
-    refused: IntCounterVec,
-    ended: IntCounterVec,
-    cancelled: IntCounterVec,
-    failed: IntCounterVec,
-    adopted: IntCounter,
-    pilots: GaugeVec,
-    nodes: GaugeVec,
-    of_kinds: GaugeVec,
-    mode: GaugeVec,
-    blind: IntGauge,
-    checked: GaugeVec,
-    pub(super) seconds: HistogramVec,
-    pub(super) command_failures: IntCounterVec,
+metrics! {
+    /// The executor's metrics.
+    pub struct PilotMetrics {
+        pub(super) submitted: IntCounter = "lacuna_control_pilots_submitted_total",
+            "pilots that the main scheduler has accepted";
+        refused: IntCounterVec = "lacuna_control_pilots_refused_total",
+            "submissions that failed or whose outcome is unknown, by cause",
+            by ["cause"], of Cause::ALL.map(Cause::name);
+        ended: IntCounterVec = "lacuna_control_pilots_ended_total",
+            "pilots that have ended, by how they ended",
+            by ["end"], of ENDS.map(|end| end.map_or(UNKNOWN, End::name));
+        cancelled: IntCounterVec = "lacuna_control_pilots_cancelled_total",
+            "pilots that were asked to be cancelled, by cause",
+            by ["cause"], of [
+                "pending", "duplicate", "no agent", "mute", "stray", "withheld", "idle", "off",
+                "observe", "other trainer", "over",
+            ];
+        failed: IntCounterVec = "lacuna_control_pilots_failed_total",
+            "failures of pilots that count against their node, by cause",
+            by ["cause"], of ["refused", "died young", "failed", "node failed", "no agent", "mute"];
+        adopted: IntCounter = "lacuna_control_pilots_adopted_total",
+            "pilots found that this process has not submitted";
+        pilots: GaugeVec = "lacuna_control_pilots", "pilots, by state", by ["state"];
+        nodes: GaugeVec = "lacuna_control_pilots_nodes",
+            "nodes as the executor sees them: idle, with an agent, left alone for a time \
+             after failures, in quarantine",
+            by ["state"];
+        of_kinds: GaugeVec = "lacuna_control_pilots_kind_nodes",
+            "nodes by kind, where two kinds at least are known: those that trainers can use, \
+             idle ones, those for which pilots wait, and those with pilots",
+            by ["kind", "state"];
+        mode: GaugeVec = "lacuna_control_pilots_mode",
+            "whether pilots are submitted (1 for the mode in force)", by ["mode"];
+        blind: IntGauge = "lacuna_control_pilots_blind",
+            "whether pilots or pool are unknown, so that nothing is submitted";
+        checked: GaugeVec = "lacuna_control_pilots_check_conditions",
+            "conditions of the site's scheduler, by verdict (lacuna check slurm)", by ["verdict"];
+        pub(super) seconds: HistogramVec = "lacuna_control_pilots_command_seconds",
+            "time that commands of the main scheduler took, by command",
+            by ["command"], of COMMANDS, within LATENCY_BOUNDS;
+        pub(super) command_failures: IntCounterVec = "lacuna_control_pilots_command_failures_total",
+            "commands of the main scheduler that failed, by command", by ["command"], of COMMANDS;
+    }
 }
 
 const MODES: [Mode; 3] = [Mode::On, Mode::Observe, Mode::Off];
-const ENDS: [End; 6] = [
-    End::Completed,
-    End::Cancelled,
-    End::Preempted,
-    End::TimeLimit,
-    End::Failed,
-    End::NodeFailed,
+/// How pilots end; none of these where the scheduler no longer knows one.
+const ENDS: [Option<End>; 7] = [
+    Some(End::Completed),
+    Some(End::Cancelled),
+    Some(End::Preempted),
+    Some(End::TimeLimit),
+    Some(End::Failed),
+    Some(End::NodeFailed),
+    None,
 ];
+/// Commands of the scheduler.
+const COMMANDS: [&str; 4] = ["submit", "cancel", "list", "end"];
 /// A pilot that the scheduler no longer knows.
 const UNKNOWN: &str = "unknown";
 
 impl PilotMetrics {
-    /// Registers them.
-    ///
-    /// # Errors
-    /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let labelled = |name: &str, help: &str, label: &str, values: &[&str]| {
-            let vec = metrics::counters(registry, name, help, &[label])?;
-            for value in values {
-                let _ = vec.with_label_values(&[*value]);
-            }
-            Ok::<_, Error>(vec)
-        };
-        let causes = Cause::ALL.map(Cause::name);
-        let mut ends = ENDS.map(End::name).to_vec();
-        ends.push(UNKNOWN);
-        let commands = ["submit", "cancel", "list", "end"];
-        let seconds = metrics::histograms(
-            registry,
-            "lacuna_control_pilots_command_seconds",
-            "time that commands of the main scheduler took, by command",
-            &LATENCY_BOUNDS,
-            &["command"],
-        )?;
-        for command in commands {
-            let _ = seconds.with_label_values(&[command]);
-        }
-        Ok(Self {
-            submitted: metrics::counter(
-                registry,
-                "lacuna_control_pilots_submitted_total",
-                "pilots that the main scheduler has accepted",
-            )?,
-            refused: labelled(
-                "lacuna_control_pilots_refused_total",
-                "submissions that failed or whose outcome is unknown, by cause",
-                "cause",
-                &causes,
-            )?,
-            ended: labelled(
-                "lacuna_control_pilots_ended_total",
-                "pilots that have ended, by how they ended",
-                "end",
-                &ends,
-            )?,
-            cancelled: labelled(
-                "lacuna_control_pilots_cancelled_total",
-                "pilots that were asked to be cancelled, by cause",
-                "cause",
-                &[
-                    "pending",
-                    "duplicate",
-                    "no agent",
-                    "mute",
-                    "stray",
-                    "withheld",
-                    "idle",
-                    "off",
-                    "observe",
-                    "other trainer",
-                    "over",
-                ],
-            )?,
-            failed: labelled(
-                "lacuna_control_pilots_failed_total",
-                "failures of pilots that count against their node, by cause",
-                "cause",
-                &[
-                    "refused",
-                    "died young",
-                    "failed",
-                    "node failed",
-                    "no agent",
-                    "mute",
-                ],
-            )?,
-            adopted: metrics::counter(
-                registry,
-                "lacuna_control_pilots_adopted_total",
-                "pilots found that this process has not submitted",
-            )?,
-            pilots: metrics::gauges(
-                registry,
-                "lacuna_control_pilots",
-                "pilots, by state",
-                &["state"],
-            )?,
-            nodes: metrics::gauges(
-                registry,
-                "lacuna_control_pilots_nodes",
-                "nodes as the executor sees them: idle, with an agent, left alone for a time \
-                 after failures, in quarantine",
-                &["state"],
-            )?,
-            of_kinds: metrics::gauges(
-                registry,
-                "lacuna_control_pilots_kind_nodes",
-                "nodes by kind, where two kinds at least are known: those that trainers can use, \
-                 idle ones, those for which pilots wait, and those with pilots",
-                &["kind", "state"],
-            )?,
-            mode: metrics::gauges(
-                registry,
-                "lacuna_control_pilots_mode",
-                "whether pilots are submitted (1 for the mode in force)",
-                &["mode"],
-            )?,
-            blind: metrics::gauge(
-                registry,
-                "lacuna_control_pilots_blind",
-                "whether pilots or pool are unknown, so that nothing is submitted",
-            )?,
-            checked: metrics::gauges(
-                registry,
-                "lacuna_control_pilots_check_conditions",
-                "conditions of the site's scheduler, by verdict (lacuna check slurm)",
-                &["verdict"],
-            )?,
-            seconds,
-            command_failures: labelled(
-                "lacuna_control_pilots_command_failures_total",
-                "commands of the main scheduler that failed, by command",
-                "command",
-                &commands,
-            )?,
-        })
-    }
-
     pub(super) fn note(&self, note: &Note) {
         match note {
             Note::Mode(_) => {}
@@ -246,6 +150,8 @@ impl PilotMetrics {
 
 #[cfg(test)]
 mod tests {
+    use lacuna_runtime::metrics::Registry;
+
     use super::*;
 
     #[test]

@@ -6,80 +6,40 @@ use lacuna_model::pilots::Assumed;
 use lacuna_model::{NodeId, RescaleCost, TrainerId};
 use lacuna_pilots::observe::{Observer, Planned, hour_of};
 use lacuna_runtime::Bucket;
-use lacuna_runtime::metrics::{self, Counter, Error, Registry};
+use lacuna_runtime::metrics;
+use lacuna_runtime::metrics::Counter;
 use lacuna_wire::address;
 use lacuna_wire::msg::{ObservedHour, PlanState, PoolState, TrainersState};
 use prometheus::IntGauge;
 
 use crate::sections::Context;
 
-/// Metrics of observation.
-#[derive(Debug, Clone)]
-pub struct ObservedMetrics {
-    idle: Counter,
-    planned: Counter,
-    harvested: Counter,
-    restart: Counter,
-    restarts: Counter,
-    pilots: Counter,
-    wanted: Counter,
-    moments: Counter,
-    delay: Counter,
-    nodes: IntGauge,
+metrics! {
+    /// Metrics of observation.
+    pub struct ObservedMetrics {
+        idle: Counter = "lacuna_control_observed_idle_node_seconds_total",
+            "node-seconds in the pool while nothing is started";
+        planned: Counter = "lacuna_control_observed_planned_node_seconds_total",
+            "node-seconds that plans would have used";
+        harvested: Counter = "lacuna_control_observed_harvested_node_seconds_total",
+            "node-seconds in which pilots would have trained";
+        restart: Counter = "lacuna_control_observed_restart_node_seconds_total",
+            "node-seconds that restarts at changes of trainers' nodes would have cost";
+        restarts: Counter = "lacuna_control_observed_restarts_total",
+            "changes of trainers' nodes that would have stalled them";
+        pilots: Counter = "lacuna_control_observed_pilots_total", "pilots that would have been started";
+        wanted: Counter = "lacuna_control_observed_wanted_nodes_total",
+            "nodes that batch jobs took while plans would have used them";
+        moments: Counter = "lacuna_control_observed_wanted_moments_total",
+            "moments at which batch jobs took such nodes";
+        delay: Counter = "lacuna_control_observed_delay_seconds_total",
+            "seconds that batch jobs would have waited, as far as can be assumed";
+        nodes: IntGauge = "lacuna_control_observed_planned_nodes",
+            "idle nodes that the newest plan would use";
+    }
 }
 
 impl ObservedMetrics {
-    /// Registers them.
-    ///
-    /// # Errors
-    /// If a name is taken.
-    pub fn new(registry: &Registry) -> Result<Self, Error> {
-        let counter = |name: &str, help: &str| metrics::float_counter(registry, name, help);
-        Ok(Self {
-            idle: counter(
-                "lacuna_control_observed_idle_node_seconds_total",
-                "node-seconds in the pool while nothing is started",
-            )?,
-            planned: counter(
-                "lacuna_control_observed_planned_node_seconds_total",
-                "node-seconds that plans would have used",
-            )?,
-            harvested: counter(
-                "lacuna_control_observed_harvested_node_seconds_total",
-                "node-seconds in which pilots would have trained",
-            )?,
-            restart: counter(
-                "lacuna_control_observed_restart_node_seconds_total",
-                "node-seconds that restarts at changes of trainers' nodes would have cost",
-            )?,
-            restarts: counter(
-                "lacuna_control_observed_restarts_total",
-                "changes of trainers' nodes that would have stalled them",
-            )?,
-            pilots: counter(
-                "lacuna_control_observed_pilots_total",
-                "pilots that would have been started",
-            )?,
-            wanted: counter(
-                "lacuna_control_observed_wanted_nodes_total",
-                "nodes that batch jobs took while plans would have used them",
-            )?,
-            moments: counter(
-                "lacuna_control_observed_wanted_moments_total",
-                "moments at which batch jobs took such nodes",
-            )?,
-            delay: counter(
-                "lacuna_control_observed_delay_seconds_total",
-                "seconds that batch jobs would have waited, as far as can be assumed",
-            )?,
-            nodes: metrics::gauge(
-                registry,
-                "lacuna_control_observed_planned_nodes",
-                "idle nodes that the newest plan would use",
-            )?,
-        })
-    }
-
     /// Adds the difference of two states of one hour.
     fn add(&self, before: &ObservedHour, now: &ObservedHour) {
         let up = |counter: &Counter, from: f64, to: f64| {

@@ -90,7 +90,7 @@ pub(crate) fn start(
         (_, Ok(followed)) => followed.following.every.max(FOLLOW_SILENCE),
         _ => FOLLOW_SILENCE,
     };
-    let metrics = SchedulerMetrics::new(&ctx.registry, &labels(live.as_ref(), &asking))?;
+    let metrics = SchedulerMetrics::of_commands(&ctx.registry, &labels(live.as_ref(), &asking))?;
     let health = ctx.health.check(name, Some(silence));
     let (to, observations) = mpsc::channel(WAITING);
     let config = ctx.config.clone();

@@ -9,7 +9,7 @@ use lacuna_testkit::golden;
 #[test]
 fn metrics_of_adapters_are_exposed_as_documented() {
     let registry = Registry::new();
-    SchedulerMetrics::new(&registry, &["pbsnodes"]).unwrap();
+    SchedulerMetrics::of_commands(&registry, &["pbsnodes"]).unwrap();
     FollowMetrics::new(&registry).unwrap();
     let text = expose(&registry).unwrap();
     // The operator's guide contains every name.
