@@ -17,12 +17,7 @@ fn world() -> World {
         spec.owner = Some("ann".to_owned());
         spec
     });
-    w.input(Input::Submit {
-        trainers: trainers.into(),
-        user: "ann".to_owned(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("ann", trainers.into());
     let view = w.present();
     let sizes: [(&str, &[usize]); 3] = [("a", &[0, 1]), ("b", &[2, 3]), ("c", &[4, 5])];
     let plan = plan(1, w.seq, w.now.cluster, &sizes);
@@ -93,25 +88,15 @@ fn ended_trainers_are_archived_in_order_and_their_sums_stay() {
     like(&before, &w.controller.tally());
     assert!((attained(&w).unwrap() - of_ann).abs() <= 1e-3 * of_ann);
     // Orders of arrival go on.
-    w.input(Input::Submit {
-        trainers: vec![spec("d", 1, 1, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
-    assert_eq!(w.controller.record(&trainer("d")).unwrap().order, 4);
+    w.submit("", vec![spec("d", 1, 1, Work::UntilExit)]);
+    assert_eq!(w.record("d").order, 4);
 }
 
 #[test]
 fn a_trainer_whose_last_report_may_still_come_stays() {
     let mut w = World::new(1, 2, config());
     w.snapshot();
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 2, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 2, Work::UntilExit)]);
     w.input(Input::Cancel(trainer("a")));
     assert!(w.controller.retire(Span::ZERO, 1, w.now).is_empty());
     w.pass(Span::from_secs(121));

@@ -3,7 +3,7 @@
 use lacuna_model::{Activity, AgentStatus, NodeId, Phase, RunId, Span};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::common::{World, node, trainer};
+use crate::common::{World, node};
 use crate::controller::apply;
 use crate::regroup::{report_progress, run_of, running};
 
@@ -47,7 +47,7 @@ fn unbuilt() -> World {
 }
 
 fn failures(w: &World) -> u32 {
-    w.controller.record(&trainer("a")).unwrap().failures
+    w.record("a").failures
 }
 
 /// Delivers all messages but those of nodes whose agents are frozen.
@@ -95,7 +95,7 @@ fn a_silent_member_of_a_broken_group_is_left_out_after_a_short_wait() {
     deliver_without(&mut w, &[2]);
     assert_eq!(run_of(&w), before, "an explanation may be on the way");
     assert_eq!(until_due(&mut w), Span::from_ms(300));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.nodes, [node(0), node(1)]);
     assert_eq!(
         record.failures, 0,
@@ -128,7 +128,7 @@ fn a_member_that_still_computes_goes_on_with_the_others() {
     // 2 computes: its agent answers. 3 is dead.
     deliver_without(&mut w, &[3]);
     let _ = until_due(&mut w);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.nodes, [node(0), node(1), node(2)]);
     assert_eq!(record.run, RunId(before.0 + 1));
     assert_eq!(broke(&w), [(2, 1)]);
@@ -161,7 +161,7 @@ fn a_group_that_cannot_be_built_is_tried_at_growing_intervals_and_given_up() {
         let run = run_of(&w);
         all_say(&mut w, 3);
         assert_eq!(until_due(&mut w), Span::from_secs(2));
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!((record.failures, record.run), (failure, run));
         let reason = format!(
             "its group could not be built: all 3 members of run {} have tried",
@@ -174,7 +174,7 @@ fn a_group_that_cannot_be_built_is_tried_at_growing_intervals_and_given_up() {
         w.deliver(usize::MAX);
     }
     assert_eq!(waits, [1, 2, 4, 8, 16]);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.phase, Phase::Failed);
     let reason = "given up after 5 failures in a row; the last: its group could not be built";
     assert!(record.reason.starts_with(reason), "{}", record.reason);

@@ -102,12 +102,7 @@ fn play(seed: u64) -> World {
             }
         }
     }
-    world.input(Input::Submit {
-        trainers: specs,
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("", specs);
     world.chaos = Chaos {
         lose: 15,
         repeat: 20,

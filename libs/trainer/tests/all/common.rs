@@ -21,7 +21,7 @@ use lacuna_trainer::{Now, simulated};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub(crate) use build::{node, plan, plan_of, regrouping, spec, trainer};
+pub(crate) use build::{node, plan, plan_of, program, regrouping, said, spec, trainer};
 
 fn runs_of(view: &TrainersView) -> Vec<(TrainerId, RunId)> {
     view.trainers

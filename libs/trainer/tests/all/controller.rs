@@ -5,26 +5,17 @@ use lacuna_model::{
 };
 use lacuna_trainer::controller::{Input, Note, Tick};
 
-use crate::common::{World, config, node, plan, regrouping, spec, trainer};
+use crate::common::{World, config, node, plan, regrouping, said, spec, trainer};
 
 pub(crate) fn world(specs: Vec<lacuna_model::TrainerSpec>) -> World {
     let mut world = World::new(1, 12, config());
     world.snapshot();
-    world.input(Input::Submit {
-        trainers: specs,
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("", specs);
     world
 }
 
 pub(crate) fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
-    world.generation += 1;
-    let plan = plan(world.generation, world.seq, world.now.cluster, sizes);
-    let view = world.present();
-    world.give(plan, &view);
-    world.deliver(usize::MAX);
+    world.apply(sizes);
 }
 
 #[test]
@@ -37,7 +28,7 @@ fn costs_are_those_of_the_published_accounting() {
     // Growing costs 18 s at the rate of two nodes, 20 samples/s.
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
     assert_eq!(w.samples("a"), 2_000.0);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));
     // 40 samples/s: nine seconds pay for it.
     w.pass(Span::from_secs(10));
@@ -45,7 +36,7 @@ fn costs_are_those_of_the_published_accounting() {
     w.close(1);
     w.close(2);
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.preempt_cost, record.preemptions), (480.0, 1));
     assert_eq!(w.samples("a"), 2_040.0);
     assert_eq!(w.nodes_of("a"), 2);
@@ -99,7 +90,7 @@ fn a_program_is_not_charged_for_its_start() {
         apply(&mut w, &[("a", &[0, 1])]);
         w.all_ready();
         w.deliver(usize::MAX);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         // The program stalls by itself.
         assert_eq!((record.nodes.len(), record.owed), (2, 0.0));
         assert_eq!((record.rescale_cost, record.rescales), (0.0, 0));
@@ -130,7 +121,7 @@ fn a_node_changes_hands_only_through_a_confirmed_release() {
     assert_eq!((w.nodes_of("a"), w.nodes_of("b")), (1, 2));
     assert_eq!(w.leases[&node(1)].0, Some(trainer("b")));
     // b began once, with both nodes, and paid nothing.
-    let b = w.controller.record(&trainer("b")).unwrap();
+    let b = w.record("b");
     assert_eq!((b.run, b.rescale_cost), (RunId(1), 0.0));
 }
 
@@ -223,12 +214,7 @@ fn a_plan_waits_for_the_events_that_it_knows_of() {
 #[test]
 fn nothing_grows_while_the_bus_is_gone_or_the_pool_unknown() {
     let mut w = World::new(1, 4, config());
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 4, Work::UntilExit)]);
     apply(&mut w, &[("a", &[0])]);
     assert_eq!(w.nodes_of("a"), 0);
     w.snapshot();
@@ -269,12 +255,7 @@ fn admission_is_by_priority_then_submission_and_not_before_it() {
     let mut w = World::new(1, 4, config);
     w.snapshot();
     w.open(3);
-    w.input(Input::Submit {
-        trainers: vec![later, high, first],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![later, high, first]);
     let admitted = |w: &World| -> Vec<String> {
         let view = w.controller.trainers_view(w.now);
         view.trainers
@@ -315,12 +296,7 @@ fn a_trainer_that_does_not_fit_into_the_pool_takes_no_place() {
     trainers.push(spec("small", 1, 8, Work::UntilExit));
     trainers.push(spec("four", 4, 8, Work::UntilExit));
     trainers.push(spec("late", 1, 8, Work::UntilExit));
-    w.input(Input::Submit {
-        trainers,
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", trainers);
     let admitted = |w: &World| -> Vec<String> {
         let view = w.controller.trainers_view(w.now);
         let ids = view.trainers.iter().map(|t| t.spec.id.to_string());
@@ -355,12 +331,7 @@ fn an_owner_with_all_places_keeps_no_other_owner_waiting() {
         (0..count).map(own).collect()
     };
     for (owner, count) in [("eve", 9), ("ann", 3), ("bob", 3)] {
-        w.input(Input::Submit {
-            trainers: of(owner, count),
-            user: owner.to_owned(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit(owner, of(owner, count));
     }
     let admitted = |w: &World| -> Vec<String> {
         let view = w.controller.trainers_view(w.now);
@@ -393,12 +364,7 @@ fn a_submission_is_taken_whole_or_not_at_all() {
             "exists already",
         ),
     ] {
-        w.input(Input::Submit {
-            trainers: specs,
-            user: String::new(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit("", specs);
         let error = w.replies.last().unwrap().clone().unwrap_err();
         assert!(error.contains(says), "{error}");
         assert!(w.controller.record(&trainer("b")).is_none());
@@ -421,7 +387,7 @@ fn a_trainer_ends_with_its_work_and_its_nodes_come_back() {
     w.pass(Span::from_secs(60));
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.phase, record.samples()), (Phase::Done, 105.0));
     assert!(w.programs.is_empty() && w.controller.leases().is_empty());
     assert_eq!(w.controller.tally().done, 1);
@@ -438,13 +404,7 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
         Input::Progress(Progress {
             world_size: 2,
             checkpoint: Some(checkpoint.to_owned()),
-            ..Progress::new(
-                node(by),
-                trainer("a"),
-                RunId(run),
-                Timestamp::from_unix(1005),
-                samples,
-            )
+            ..said(by, run, 1005, samples)
         })
     };
     w.input(report(0, 1, 50.0, "true"));
@@ -466,7 +426,7 @@ fn only_reports_of_rank_0_count_also_after_the_end() {
     w.input(report(1, 2, 5.0, "newer"));
     // What lies elsewhere may be another user's, and counts as none.
     w.input(report(1, 2, 5.0, "/evil"));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(
         (record.samples(), record.checkpoint.as_deref()),
         (65.0, Some("newer"))
@@ -479,15 +439,7 @@ fn late_repeated_and_mad_reports_count_nothing() {
     (0..2).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0])]);
     w.pass(Span::from_secs(10));
-    let report = |run, at, samples| {
-        Input::Progress(Progress::new(
-            node(0),
-            trainer("a"),
-            RunId(run),
-            Timestamp::from_unix(at),
-            samples,
-        ))
-    };
+    let report = |run, at, samples| Input::Progress(said(0, run, at, samples));
     w.input(report(1, 1005, 50.0));
     w.input(report(1, 1005, 50.0));
     w.input(report(1, 1003, 30.0));
@@ -546,7 +498,7 @@ fn a_failing_program_starts_again_more_and_more_slowly_and_is_given_up() {
         }
     }
     assert_eq!(waits, [1, 2, 4, 8, 16]);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.phase, Phase::Failed);
     let reason = &record.reason;
     assert!(reason.contains("after 5 failures"), "{reason}");
@@ -562,7 +514,7 @@ fn a_program_that_dies_as_its_node_is_taken_has_not_failed() {
     w.deliver(usize::MAX);
     w.close(1);
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(
         (record.failures, record.preemptions, record.nodes.len()),
         (0, 1, 1)
@@ -576,16 +528,10 @@ fn exit_code_zero_ends_a_trainer_that_runs_until_its_exit() {
     apply(&mut w, &[("a", &[0, 1])]);
     w.exit(&node(1), 0);
     w.deliver(usize::MAX);
-    assert_eq!(
-        w.controller.record(&trainer("a")).unwrap().phase,
-        Phase::Active
-    );
+    assert_eq!(w.record("a").phase, Phase::Active);
     w.exit(&node(0), 0);
     w.deliver(usize::MAX);
-    assert_eq!(
-        w.controller.record(&trainer("a")).unwrap().phase,
-        Phase::Done
-    );
+    assert_eq!(w.record("a").phase, Phase::Done);
 }
 
 #[test]
@@ -596,13 +542,13 @@ fn control_starts_again_without_touching_what_runs() {
     w.pass(Span::from_secs(10));
     w.report_all();
     w.deliver(usize::MAX);
-    let run = w.controller.record(&trainer("a")).unwrap().run;
+    let run = w.record("a").run;
     w.crash_control();
     w.pass(Span::from_secs(10));
     w.statuses();
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.run, record.samples()), (run, 400.0));
     assert_eq!(w.controller.unacknowledged(), 0);
     // A node that left while control was down is a loss like any other.
@@ -767,12 +713,12 @@ fn lock_step_settles_after_the_loss_of_all_nodes() {
         let t = tick(&w, true);
         w.input(t);
         w.deliver(usize::MAX);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert!(record.nodes.is_empty() && record.hit_at.is_some());
         assert_eq!(w.settled.len(), 1, "settled without a plan");
         apply(&mut w, &[("a", gets)]);
         assert_eq!(w.settled, [(1, false), (1, true)], "{gets:?}");
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!((record.nodes.len(), record.hit_at), (gets.len(), None));
     }
 }
@@ -818,7 +764,7 @@ fn programs_that_end_since_their_agent_was_suspended_begin_again_at_once() {
         assert_eq!(w.programs.len(), 2, "after {times}");
     }
     for id in ["a", "b"] {
-        let record = w.controller.record(&trainer(id)).unwrap();
+        let record = w.record(id);
         assert_eq!((record.nodes.len(), record.failures), (1, 0), "{id}");
         assert!(
             record.reason.contains("agent suspended"),
@@ -838,7 +784,7 @@ fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     w.deliver(usize::MAX);
     w.input(Input::Timer);
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.nodes.len(), record.failures), (2, 0));
     assert!(record.reason.contains("dead man"), "{}", record.reason);
     assert_eq!(w.programs.len(), 2);
@@ -859,12 +805,7 @@ fn a_program_that_changes_start_again_waits_a_moment_for_further_nodes() {
             launch,
             ..spec("a", 1, 4, Work::UntilExit)
         };
-        w.input(Input::Submit {
-            trainers: vec![spec],
-            user: String::new(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit("", vec![spec]);
         (0..3).for_each(|n| w.open(n));
         apply(&mut w, &[("a", &[0])]);
         w.all_ready();

@@ -18,12 +18,7 @@ fn world(seed: u64, config: ControllerConfig, sizes: &[(&str, u32, u32)]) -> Wor
     let mut world = World::new(seed, NODES, config);
     world.snapshot();
     let of = |(name, min, max): &(&str, u32, u32)| spec(name, *min, *max, Work::UntilExit);
-    world.input(Input::Submit {
-        trainers: sizes.iter().map(of).collect(),
-        user: "ann".to_owned(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("ann", sizes.iter().map(of).collect());
     for n in 0..NODES {
         world.open(n);
         world.pass(Span::from_secs(1));
@@ -38,7 +33,7 @@ fn apply(world: &mut World, sizes: &[(&str, &[usize])]) {
 }
 
 fn held(world: &World, name: &str) -> Vec<usize> {
-    let record = world.controller.record(&trainer(name)).unwrap();
+    let record = world.record(name);
     (0..NODES)
         .filter(|n| record.nodes.contains(&node(*n)))
         .collect()
@@ -269,12 +264,7 @@ fn a_users_nodes_are_shared_and_trainers_are_counted() {
     assert_eq!(held(&w, "a").len(), 6, "a plan that gives more is cut");
     let submit = |w: &mut World, user: &str, specs: &[(&str, u32, u32)]| {
         let of = |(name, min, max): &(&str, u32, u32)| spec(name, *min, *max, Work::UntilExit);
-        w.input(Input::Submit {
-            trainers: specs.iter().map(of).collect(),
-            user: user.to_owned(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit(user, specs.iter().map(of).collect());
         let reply = w.replies.last().unwrap().clone();
         w.quiesce();
         reply
@@ -450,12 +440,7 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
         elastic: Elastic::REGROUP,
     };
     let whole = secret.launch.clone();
-    world.input(Input::Submit {
-        trainers: vec![secret],
-        user: "ann".to_owned(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("ann", vec![secret]);
     for view in [world.view.clone().unwrap(), world.present()] {
         let shown = &view.trainers[0].spec.launch;
         assert!(!format!("{view:?}").contains("geheim"), "{view:?}");
@@ -473,8 +458,5 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
         assert_eq!(*shown, kept);
     }
     // The controller keeps them, since it starts the program.
-    assert_eq!(
-        world.controller.record(&trainer("a")).unwrap().spec.launch,
-        whole
-    );
+    assert_eq!(world.record("a").spec.launch, whole);
 }

@@ -3,7 +3,7 @@
 use lacuna_model::{Phase, Progress, RunId, Span, Timestamp, Work};
 use lacuna_trainer::controller::Input;
 
-use crate::common::{node, spec, trainer};
+use crate::common::{node, program, said, spec, trainer};
 use crate::controller::{apply, world};
 
 #[test]
@@ -35,7 +35,7 @@ fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
     w.input(Input::Timer);
     w.deliver(usize::MAX);
     // The five seconds were never reported; all else counts, once.
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.samples(), record.run), (900.0, RunId(3)));
     // Only the restart is owed: 12 s at 20 samples/s, worked off in as many seconds.
     assert_eq!(record.owed, 240.0);
@@ -49,17 +49,7 @@ fn control_killed_then_the_agent_killed_loses_only_what_was_not_reported() {
 /// A program that writes checkpoints.
 fn saving(name: &str) -> lacuna_model::TrainerSpec {
     let mut spec = spec(name, 1, 4, Work::Samples(1_000.0));
-    spec.launch = lacuna_model::Launch::Command {
-        program: "train".to_owned(),
-        args: Vec::new(),
-        env: std::collections::BTreeMap::new(),
-        checkpoint_dir: Some("ckpt".to_owned()),
-        directory: lacuna_model::Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
-        elastic: lacuna_model::Elastic::Restart,
-    };
+    spec.launch = program(lacuna_model::Elastic::Restart, true, false);
     spec
 }
 
@@ -80,13 +70,7 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
             Input::Progress(Progress {
                 world_size: 2,
                 saved,
-                ..Progress::new(
-                    node(0),
-                    trainer("a"),
-                    RunId(run),
-                    Timestamp::from_unix(1001),
-                    samples,
-                )
+                ..said(0, run, 1001, samples)
             })
         };
         w.input(report(1, 60.0, Some(60.0)));
@@ -112,16 +96,10 @@ fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
     w.open(0);
     apply(&mut w, &[("a", &[0])]);
     w.mail.clear();
-    w.input(Input::Progress(Progress::new(
-        node(0),
-        trainer("a"),
-        RunId(1),
-        Timestamp::from_unix(1001),
-        1_000.0,
-    )));
+    w.input(Input::Progress(said(0, 1, 1001, 1_000.0)));
     w.close(0);
     w.input(Input::Drained);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.phase, record.samples()), (Phase::Done, 1_000.0));
 }
 
@@ -133,15 +111,7 @@ fn a_report_of_an_ended_incarnation_counts_once_after_a_restart_of_control() {
     w.pass(Span::from_secs(10));
     apply(&mut w, &[("a", &[0, 1])]);
     assert_eq!(w.samples("a"), 100.0);
-    let report = |at, samples| {
-        Input::Progress(Progress::new(
-            node(0),
-            trainer("a"),
-            RunId(1),
-            Timestamp::from_unix(at),
-            samples,
-        ))
-    };
+    let report = |at, samples| Input::Progress(said(0, 1, at, samples));
     w.crash_control();
     w.input(report(1009, 110.0));
     w.input(report(1010, 120.0));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lacuna_model::{Distance, Span, Topology, TrainerSpec, Work};
 use lacuna_trainer::controller::{ControllerConfig, Input};
 
-use crate::common::{World, config, node, spec, trainer};
+use crate::common::{World, config, node, spec};
 use crate::controller::apply;
 
 /// It has 10 samples/s on each node, and half of that where its nodes are apart.
@@ -28,14 +28,9 @@ fn simulated_trainers_are_as_fast_as_distance_and_shared_uplinks_allow() {
     let path = |n| vec![format!("leaf{}", n / 4)];
     let paths: BTreeMap<_, _> = (0..8).map(|n| (node(n), path(n))).collect();
     w.input(Input::Topology(Topology::new(paths).unwrap()));
-    w.input(Input::Submit {
-        trainers: vec![loses("a"), loses("b")],
-        user: "ann".to_owned(),
-        tickets: BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("ann", vec![loses("a"), loses("b")]);
     (0..8).for_each(|n| w.open(n));
-    let record = |w: &World, name| w.controller.record(&trainer(name)).unwrap().clone();
+    let record = |w: &World, name| w.record(name).clone();
     let rates =
         |w: &World| ["a", "b"].map(|name| lacuna_rates::Rates::of(&record(w, name)).present());
     apply(&mut w, &[("a", &[0, 1])]);

@@ -3,7 +3,7 @@
 use lacuna_model::{NodeId, Phase, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::Input;
 
-use crate::common::{World, node, spec, trainer};
+use crate::common::{World, node, spec};
 use crate::controller::{apply, world};
 
 fn one(name: &str) -> TrainerSpec {
@@ -33,7 +33,7 @@ pub(crate) fn fail(w: &mut World, n: usize) {
 }
 
 fn nodes(w: &World, name: &str) -> Vec<NodeId> {
-    w.controller.record(&trainer(name)).unwrap().nodes.clone()
+    w.record(name).nodes.clone()
 }
 
 fn planned(w: &World) -> Vec<String> {
@@ -97,7 +97,7 @@ fn failures_on_one_node_alone_do_not_end_a_trainer_that_could_have_others() {
         fail(&mut w, 0);
         (0..20).for_each(|_| beat(&mut w, 1000));
     }
-    let phase = |w: &World| w.controller.record(&trainer("a")).unwrap().phase;
+    let phase = |w: &World| w.record("a").phase;
     assert_eq!(
         (phase(&w), planned(&w)),
         (Phase::Active, vec!["b".to_owned()])
@@ -142,12 +142,7 @@ fn a_trainer_that_waits_leaves_its_place_to_others() {
         fresh
     };
     for name in ["a", "b"] {
-        w.input(Input::Submit {
-            trainers: vec![one(name)],
-            user: String::new(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit("", vec![one(name)]);
     }
     assert_eq!(planned(&w), ["a"]);
     apply(&mut w, &[("a", &[0])]);

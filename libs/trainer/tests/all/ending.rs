@@ -3,7 +3,7 @@
 use lacuna_model::{Elastic, Ending, Launch, Phase, Span, TrainerRecord, Work};
 use lacuna_trainer::controller::{Input, Note};
 
-use crate::common::{World, node, regrouping, spec, trainer};
+use crate::common::{World, node, regrouping, spec};
 use crate::controller::{apply, world};
 
 /// `a` trains on this number of nodes, at least `min`, until its program ends.
@@ -40,7 +40,7 @@ fn regrouped(min: u32, nodes: usize) -> World {
 }
 
 fn record(w: &World) -> &TrainerRecord {
-    w.controller.record(&trainer("a")).unwrap()
+    w.record("a")
 }
 
 fn say(w: &mut World, n: usize, ending: Ending) {
@@ -340,19 +340,10 @@ fn a_new_control_knows_what_has_ended() {
 fn a_failure_after_the_work_was_done_repeats_no_training() {
     let fails = |checkpoint: Option<&str>| {
         let mut w = regrouped(2, 2);
-        let report = lacuna_model::Progress {
-            world_size: 2,
-            base: Some(0.0),
-            checkpoint: checkpoint.map(str::to_owned),
-            ..lacuna_model::Progress::new(
-                node(0),
-                trainer("a"),
-                record(&w).run,
-                w.now.cluster,
-                640.0,
-            )
-        };
-        w.input(Input::Progress(report));
+        w.progress("a", 640.0, |report| {
+            (report.world_size, report.base) = (2, Some(0.0));
+            report.checkpoint = checkpoint.map(str::to_owned);
+        });
         (0..2).for_each(|n| say(&mut w, n, Ending::Done));
         exit(&mut w, 0, 1);
         w

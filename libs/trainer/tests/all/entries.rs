@@ -17,12 +17,7 @@ fn world(config: ControllerConfig) -> World {
 /// Trainers of a user, named by the user and a number.
 fn submit(w: &mut World, user: &str, numbers: std::ops::Range<u32>, most: u32) {
     let of = |n: u32| -> TrainerSpec { spec(&format!("{user}-{n}"), 1, most, Work::UntilExit) };
-    w.input(Input::Submit {
-        trainers: numbers.map(of).collect(),
-        user: user.to_owned(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit(user, numbers.map(of).collect());
 }
 
 fn cancel(w: &mut World, name: &str) {

@@ -1,16 +1,14 @@
 //! Efficiency where it is defined, and the measured cost of changes.
 
-use std::collections::BTreeMap;
-
 use lacuna_model::{
-    Efficiency, Elastic, Held, Launch, Past, Progress, ScalingCurve, Span, Stall, StepCosts,
-    TrainerRecord, TrainerSpec, Work,
+    Efficiency, Elastic, Held, Past, Progress, ScalingCurve, Span, Stall, StepCosts, TrainerRecord,
+    TrainerSpec, Work,
 };
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 use lacuna_trainer::controller::Input;
 use lacuna_trainer::measure::{self, Offered, Worked};
 
-use crate::common::{World, node, spec, step_costs, trainer};
+use crate::common::{World, node, program, spec, step_costs, trainer};
 use crate::controller::{apply, world};
 use crate::regroup;
 
@@ -75,11 +73,11 @@ fn an_assumed_curve_gives_no_efficiency() {
     let records = |record: &TrainerRecord| [record.clone()];
     let absurd = by_the_first(&records(&record), &offered);
     assert_eq!(absurd, 524.2, "52,420 %");
-    record.spec.launch = program(true);
+    record.spec.launch = program(Elastic::Restart, true, true);
     let found = efficiency(&records(&record), &offered);
     assert_eq!(found, Efficiency::CurveAssumed);
     // The same figures of a curve that its owner has submitted: it is refuted.
-    record.spec.launch = program(false);
+    record.spec.launch = program(Elastic::Restart, true, false);
     let found = efficiency(&records(&record), &offered);
     assert_eq!(found, Efficiency::CurveExceeded);
     // With the measured curve, the figure is right.
@@ -143,7 +141,7 @@ fn control_counts_what_trainers_hold() {
     w.pass(Span::from_secs(50));
     w.report_all();
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.held.seconds, record.held.node_s), (100.0, 200.0));
     // 18 s of the growth are charged, at the 20 samples/s of before.
     let stall = Stall {
@@ -158,25 +156,11 @@ fn control_counts_what_trainers_hold() {
     assert!((found - 3_640.0 / 6_000.0).abs() < 1e-12, "{tally:?}");
 }
 
-fn program(profile: bool) -> Launch {
-    Launch::Command {
-        program: "train".to_owned(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        checkpoint_dir: Some("ckpt".to_owned()),
-        directory: lacuna_model::Directory::default(),
-        environment_from: Vec::new(),
-        profile,
-        family: None,
-        elastic: Elastic::Restart,
-    }
-}
-
 /// A program that does 16 samples a step and a second on each node, and saves every ten steps.
 fn stepping() -> World {
     let step = TrainerSpec {
         throughput: ScalingCurve::linear(89.0, 8).unwrap(),
-        launch: program(false),
+        launch: program(Elastic::Restart, true, false),
         ..spec("a", 1, 8, Work::UntilExit)
     };
     let mut w = world(vec![step]);
@@ -189,17 +173,7 @@ fn stepping() -> World {
 fn report(w: &mut World, after: i64, samples: f64, saved: f64) {
     w.pass(Span::from_secs(after));
     w.renew();
-    let report = Progress {
-        saved: Some(saved),
-        ..Progress::new(
-            node(0),
-            trainer("a"),
-            w.controller.record(&trainer("a")).unwrap().run,
-            w.now.cluster,
-            samples,
-        )
-    };
-    w.input(Input::Progress(report));
+    w.progress("a", samples, |report| report.saved = Some(saved));
 }
 
 #[test]
@@ -209,23 +183,14 @@ fn a_trainer_keeps_where_the_time_of_its_steps_went() {
     let report = |w: &mut World, step_costs: Option<StepCosts>| {
         w.pass(Span::from_secs(10));
         w.renew();
-        let report = Progress {
-            world_size: 4,
-            step_costs: step_costs.map(Box::new),
-            ..Progress::new(
-                node(0),
-                trainer("a"),
-                w.controller.record(&trainer("a")).unwrap().run,
-                w.now.cluster,
-                640.0,
-            )
-        };
-        w.input(Input::Progress(report));
+        w.progress("a", 640.0, |report| {
+            (report.world_size, report.step_costs) = (4, step_costs.map(Box::new));
+        });
     };
     report(&mut w, Some(costs.clone()));
     // Most reports carry none.
     report(&mut w, None);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.step_costs.as_deref(), Some(&costs));
 }
 
@@ -235,7 +200,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     report(&mut w, 10, 640.0, 640.0);
     report(&mut w, 1, 672.0, 640.0);
     w.close(3);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     // 12 s at the 356 samples/s of its curve would be 4,272 samples lost.
     let known = lacuna_rates::Rates::of(&record);
     let rates = Rates {
@@ -254,7 +219,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     // Six seconds without training, then 48 samples/s.
     report(&mut w, 7, 48.0, 0.0);
     report(&mut w, 2, 144.0, 0.0);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     let stall = Stall {
         seconds: 6.0,
         redone: 32.0,
@@ -269,16 +234,9 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
 fn the_last_report_counts_samples_redone() {
     let mut w = stepping();
     report(&mut w, 10, 672.0, 640.0);
-    let first = w.controller.record(&trainer("a")).unwrap().run;
+    let first = w.record("a").run;
     w.close(3);
-    let redone = |w: &World| {
-        w.controller
-            .record(&trainer("a"))
-            .unwrap()
-            .stalls
-            .preempt
-            .redone
-    };
+    let redone = |w: &World| w.record("a").stalls.preempt.redone;
     assert_eq!(redone(&w), 32.0);
     let last = |samples, saved| Progress {
         world_size: 4,
@@ -304,7 +262,7 @@ fn a_group_that_keeps_its_state_redoes_no_samples() {
     let known = w.samples("a");
     regroup::report_progress(&mut w, second, known, 20.0);
     let redone = |w: &World| {
-        let stalls = w.controller.record(&trainer("a")).unwrap().stalls;
+        let stalls = w.record("a").stalls;
         [stalls.rescale, stalls.preempt, stalls.restart].map(|stall| stall.redone)
     };
     assert_eq!(redone(&w), [0.0; 3]);

@@ -3,7 +3,7 @@
 use lacuna_model::{NodeId, Span, Timestamp, TrainerRecord, TrainerSpec, Work};
 use lacuna_trainer::agent::Exit;
 
-use crate::common::{World, node, regrouping, spec, trainer};
+use crate::common::{World, node, regrouping, spec};
 use crate::controller::{apply, world};
 use crate::elsewhere::beat;
 use crate::ending::ORDERS;
@@ -43,7 +43,7 @@ fn exit(w: &mut World, n: usize, exit: Exit) {
 }
 
 fn record(w: &World) -> &TrainerRecord {
-    w.controller.record(&trainer("a")).unwrap()
+    w.record("a")
 }
 
 /// Failures in a row, and the nodes that are blamed for them.

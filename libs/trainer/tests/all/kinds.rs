@@ -8,7 +8,7 @@ use lacuna_model::{
 use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
 
-use crate::common::{World, config, node, spec, trainer};
+use crate::common::{World, config, node, spec};
 use crate::controller::apply;
 use crate::elsewhere::fail;
 
@@ -51,12 +51,7 @@ fn world(kinds: Option<NodeKinds>) -> World {
 }
 
 fn submit(world: &mut World, trainers: Vec<TrainerSpec>) -> Result<(), String> {
-    world.input(Input::Submit {
-        trainers,
-        user: "ann".to_owned(),
-        tickets: BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("ann", trainers);
     world.replies.pop().unwrap().map(|_| ())
 }
 
@@ -70,9 +65,9 @@ fn samples_and_costs_follow_the_rate_of_the_mix() {
     // Two cpu nodes make 20 samples/s. Growing costs 18 s of that.
     apply(&mut w, &[("a", &[0, 1, 4])]);
     assert_eq!(w.samples("a"), 200.0);
-    let rate = |w: &World| Rates::of(w.controller.record(&trainer("a")).unwrap()).present();
+    let rate = |w: &World| Rates::of(w.record("a")).present();
     assert_eq!(rate(&w), 150.0);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescale_cost, record.owed), (360.0, 360.0));
     w.pass(Span::from_secs(10));
     apply(&mut w, &[("a", &[4])]);
@@ -98,7 +93,7 @@ fn the_next_try_after_a_failure_is_on_a_node_of_the_same_kind() {
         apply(&mut w, &[("a", &[4])]);
         fail(&mut w, 4);
         apply(&mut w, &[("a", &[4])]);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!(record.nodes, [node(5)]);
     }
 }

@@ -1,12 +1,10 @@
 //! How fast trainers learn on node counts that they never had, from what their programs report.
 
 use lacuna_model::{
-    Follows, GoodputAt, Learning, Progress, Sizing, Span, StepCosts, StepElsewhere, TrainerSpec,
-    Work,
+    Follows, GoodputAt, Learning, Sizing, Span, StepCosts, StepElsewhere, TrainerSpec, Work,
 };
-use lacuna_trainer::controller::Input;
 
-use crate::common::{World, config, plan, spec, step_costs, trainer};
+use crate::common::{World, config, program, spec, step_costs, trainer};
 
 /// Two workers and the network between them: a dear one.
 fn sizing(follows: Follows) -> Sizing {
@@ -33,41 +31,15 @@ fn said(noise_scale: f64, sizing: Sizing) -> Learning {
 }
 
 fn world() -> World {
-    let launch = lacuna_model::Launch::Command {
-        program: "train".to_owned(),
-        args: Vec::new(),
-        env: std::collections::BTreeMap::new(),
-        checkpoint_dir: None,
-        directory: lacuna_model::Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
-        elastic: lacuna_model::Elastic::Restart,
-    };
     let spec = TrainerSpec {
-        launch,
+        launch: program(lacuna_model::Elastic::Restart, false, false),
         ..spec("a", 1, 8, Work::UntilExit)
     };
     let mut w = World::new(1, 8, config());
-    w.input(Input::Submit {
-        trainers: vec![spec],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec]);
     w.snapshot();
     (0..2).for_each(|n| w.open(n));
-    w.generation += 1;
-    let (version, run) = (
-        w.view.as_ref().map_or(0, |v| v.version),
-        w.controller.record(&trainer("a")).unwrap().run,
-    );
-    w.input(Input::Plan {
-        plan: plan(w.generation, w.seq, w.now.cluster, &[("a", &[0, 1])]),
-        trainers_version: version,
-        runs: vec![(trainer("a"), run)],
-    });
-    w.deliver(usize::MAX);
+    w.apply(&[("a", &[0, 1])]);
     w
 }
 
@@ -77,14 +49,10 @@ fn report(w: &mut World, after_s: i64, learning: Learning) {
 
 fn report_with(w: &mut World, after_s: i64, learning: Learning, costs: Option<StepCosts>) {
     w.pass(Span::from_secs(after_s));
-    let record = w.controller.record(&trainer("a")).unwrap();
-    let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
-    w.input(Input::Progress(Progress {
-        world_size: 2,
-        learning: Some(learning),
-        step_costs: costs.map(Box::new),
-        ..Progress::new(node, trainer("a"), run, w.now.cluster, 1.0)
-    }));
+    w.progress("a", 1.0, |report| {
+        (report.world_size, report.learning) = (2, Some(learning));
+        report.step_costs = costs.map(Box::new);
+    });
 }
 
 fn sizes(w: &World) -> Vec<GoodputAt> {
@@ -240,14 +208,11 @@ fn why_steps_say_nothing_is_kept_until_they_say_something() {
     let mut w = world();
     let told = |w: &mut World, no_replay: Option<&str>, step_costs: Option<StepCosts>| {
         w.pass(Span::from_secs(5));
-        let record = w.controller.record(&trainer("a")).unwrap();
-        let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
-        w.input(Input::Progress(Progress {
-            no_replay: no_replay.map(str::to_owned),
-            step_costs: step_costs.map(Box::new),
-            ..Progress::new(node, trainer("a"), run, w.now.cluster, 1.0)
-        }));
-        let record = w.controller.record(&trainer("a")).unwrap();
+        w.progress("a", 1.0, |report| {
+            report.no_replay = no_replay.map(str::to_owned);
+            report.step_costs = step_costs.map(Box::new);
+        });
+        let record = w.record("a");
         (record.no_replay.clone(), record.step_costs.is_some())
     };
     let why = Some("too few steps".to_owned());

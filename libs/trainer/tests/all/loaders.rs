@@ -1,7 +1,5 @@
 //! Loaders of a trainer: their worth by the measured stall, their life, refusals.
 
-use std::collections::BTreeMap;
-
 use lacuna_model::{
     Action, Basis, Elastic, KindName, KindRates, Launch, Loaders, Loading, NodeKinds, Phase,
     Progress, ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
@@ -50,12 +48,7 @@ fn world(config: ControllerConfig) -> World {
 }
 
 fn submit(world: &mut World, spec: TrainerSpec) -> Result<(), String> {
-    world.input(Input::Submit {
-        trainers: vec![spec],
-        user: "ann".to_owned(),
-        tickets: BTreeMap::new(),
-        test_only: false,
-    });
+    world.submit("ann", vec![spec]);
     world.deliver(usize::MAX);
     world.replies.pop().unwrap().map(|_| ())
 }
@@ -86,18 +79,10 @@ fn apply(w: &mut World, sizes: &[(&str, &[usize])]) {
 
 fn reports(w: &mut World, costs: StepCosts) {
     w.pass(Span::from_secs(1));
-    let record = w.controller.record(&trainer("a")).unwrap();
-    let report = Progress {
-        step_costs: Some(Box::new(costs)),
-        ..Progress::new(
-            record.nodes[0].clone(),
-            trainer("a"),
-            record.run,
-            w.now.cluster,
-            record.samples_run + 1.0,
-        )
-    };
-    w.input(Input::Progress(report));
+    let samples = w.record("a").samples_run + 1.0;
+    w.progress("a", samples, |report| {
+        report.step_costs = Some(Box::new(costs));
+    });
     w.deliver(usize::MAX);
     w.input(Input::Timer);
 }
@@ -147,7 +132,7 @@ fn a_loader_is_worth_what_the_measured_stall_says() {
     );
     reports(&mut w, waiting(2));
     assert_eq!(worths(&w), [of("1", 20.0), of("2", 100.0), of("3", 100.0)]);
-    let run = w.controller.record(&trainer("a")).unwrap().run;
+    let run = w.record("a").run;
     assert_eq!(run.0, 1, "its members do not change with its loaders");
     // It waits for nothing any more: no node is held.
     reports(
@@ -275,7 +260,7 @@ fn loaders_take_no_place_of_trainers() {
     let mut w = world(config);
     submit(&mut w, with_loaders("a", &|_| ())).unwrap();
     submit(&mut w, spec("b", 1, 2, Work::UntilExit)).unwrap();
-    let phase = w.controller.record(&trainer("b")).unwrap().phase;
+    let phase = w.record("b").phase;
     assert_eq!(phase, Phase::Active);
 }
 

@@ -30,7 +30,7 @@ fn commanded(spec: TrainerSpec, nodes: &[usize]) -> World {
 fn members_on(w: &World, nodes: &[usize]) -> Members {
     Members {
         trainer: trainer("a"),
-        run: w.controller.record(&trainer("a")).unwrap().run,
+        run: w.record("a").run,
         nodes: nodes.iter().map(|n| node(*n)).collect(),
     }
 }

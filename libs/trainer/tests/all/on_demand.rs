@@ -102,11 +102,11 @@ fn a_trainer_has_a_node_first_and_takes_it_once_its_agent_speaks() {
         assert_eq!(w.nodes_of("a"), 1);
         // It trains on while the next pilots come.
         pass(&mut w, 5);
-        let run = w.controller.record(&trainer("a")).unwrap().run;
+        let run = w.record("a").run;
         apply(&mut w, &[("a", &[0, 1, 2])]);
         comes(&mut w, 1, "a");
         pass(&mut w, 5);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!((record.run, record.nodes.len()), (run, 1));
         comes(&mut w, 2, "a");
         assert_eq!(w.nodes_of("a"), 3);
@@ -161,7 +161,7 @@ fn a_node_on_which_no_agent_comes_is_unusable_for_longer_each_time() {
         pass(&mut w, 4);
         assert!(w.present().unusable.is_empty(), "{length}");
     }
-    assert_eq!(w.controller.record(&trainer("a")).unwrap().failures, 0);
+    assert_eq!(w.record("a").failures, 0);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_late_trainer_goes_with_the_agents_that_are_there() {
     pass(&mut w, 48);
     assert_eq!(w.nodes_of("a"), 0);
     pass(&mut w, 5);
-    assert_eq!(w.controller.record(&trainer("a")).unwrap().nodes, [node(1)]);
+    assert_eq!(w.record("a").nodes, [node(1)]);
     assert_eq!(given(&w), [pair("n01", "a")]);
 }
 
@@ -212,7 +212,7 @@ fn a_node_changes_hands_and_no_agent_gets_another_owners_command() {
         }
         assert_eq!((w.nodes_of("b"), given(&w)), (1, vec![pair("n00", "b")]));
         for id in ["a", "b"] {
-            assert_eq!(w.controller.record(&trainer(id)).unwrap().failures, 0);
+            assert_eq!(w.record(id).failures, 0);
         }
     }
 }
@@ -280,7 +280,7 @@ fn what_an_owner_may_not_have_holds_back_their_trainer_alone() {
     };
     assert_eq!(ids(&view), ["b"], "no plan gives nodes to a meanwhile");
     assert!(view.unusable.is_empty(), "the nodes are not to blame");
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.reason, format!("{NO_PILOT}: the ticket is stale"));
     assert_eq!(record.failures, 0);
     // Its owner signs again.
@@ -297,7 +297,7 @@ fn what_an_owner_may_not_have_holds_back_their_trainer_alone() {
         ticket: "11".to_owned(),
     });
     assert_eq!(ids(&signs.present()), ["a", "b"]);
-    let renewed = signs.controller.record(&trainer("a")).unwrap();
+    let renewed = signs.record("a");
     assert_eq!(renewed.ticket.as_deref(), Some("11"));
     assert_eq!(renewed.reason, "");
     // One that has nodes keeps them and gets no more.

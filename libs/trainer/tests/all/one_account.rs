@@ -6,13 +6,7 @@ use lacuna_trainer::controller::Input;
 use crate::common::{World, config, regrouping, spec, trainer};
 
 fn submitted(w: &mut World, trainers: Vec<TrainerSpec>, user: &str) -> Result<(), String> {
-    let user = user.to_owned();
-    w.input(Input::Submit {
-        trainers,
-        user,
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit(user, trainers);
     w.replies.last().unwrap().clone().map(|_| ())
 }
 

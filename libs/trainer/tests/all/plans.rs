@@ -3,7 +3,7 @@
 use lacuna_model::{RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note, Taken};
 
-use crate::common::{World, config, node, plan, spec, trainer};
+use crate::common::{World, config, node, plan, spec};
 use crate::controller::{apply, world};
 
 fn refusals(w: &World) -> Vec<&'static str> {
@@ -99,10 +99,7 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
             assert!(version > view.version, "no flood");
             // a keeps its nodes (0 and 2), since its run has changed after the plan was made. b and
             // c grow, b without the node that a holds.
-            assert_eq!(
-                w.controller.record(&trainer("a")).unwrap().nodes,
-                [node(0), node(2)]
-            );
+            assert_eq!(w.record("a").nodes, [node(0), node(2)]);
             assert_eq!(w.nodes_of("b"), 4);
             assert_eq!(w.nodes_of("c"), 2);
             assert!(refusals(&w).is_empty());
@@ -120,18 +117,13 @@ fn events_between_plan_and_application_do_not_keep_trainers_from_growing() {
 fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
     let mut w = World::new(1, 60, config());
     w.snapshot();
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 60, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 60, Work::UntilExit)]);
     (0..60).for_each(|n| w.open(n));
     let all: Vec<usize> = (0..60).collect();
     apply(&mut w, &[("a", &all)]);
     w.pass(Span::from_secs(50));
     w.renew();
-    let run = w.controller.record(&trainer("a")).unwrap().run;
+    let run = w.record("a").run;
     // Fifty nodes leave in fifty events, of which the first takes rank 0.
     for n in 0..50 {
         w.pool.remove(&node(n));
@@ -144,10 +136,10 @@ fn losses_in_quick_succession_are_one_new_run_and_releases_go_out_at_once() {
             closed: vec![(node(n), Taken::Busy)],
         });
         assert_eq!(w.leases[&node(n)].0, None, "released at once");
-        assert_eq!(w.controller.record(&trainer("a")).unwrap().run, run);
+        assert_eq!(w.record("a").run, run);
     }
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.run, record.nodes.len()), (RunId(run.0 + 1), 10));
     assert_eq!(record.preemptions, 1);
     // 50.02 s at 600 samples/s: to the first loss and no further, and nothing is late.
@@ -175,12 +167,7 @@ fn a_plan_that_comes_too_early_or_while_the_bus_is_gone_is_held() {
     let mut w = World::new(1, 4, config());
     w.snapshot();
     w.open(3);
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 4, Work::UntilExit)]);
     w.restart_control();
     w.pool.insert(node(0), w.now.cluster);
     apply(&mut w, &[("a", &[0])]);
@@ -232,7 +219,7 @@ fn the_same_plan_again_does_not_prolong_the_wait_for_a_node() {
         }
     }
     // After ten seconds it grows without the node, and the view says why.
-    assert_eq!(w.controller.record(&trainer("b")).unwrap().nodes, [node(2)]);
+    assert_eq!(w.record("b").nodes, [node(2)]);
     assert_eq!(w.present().unusable, [node(1)]);
     for _ in 0..40 {
         w.pass(Span::from_secs(1));

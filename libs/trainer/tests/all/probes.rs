@@ -1,34 +1,22 @@
 //! Probes: sizes are tried in order to measure them, within a budget, on the trainer's own nodes,
 //! and without a cost to other trainers.
 
-use std::collections::BTreeMap;
-
 use lacuna_model::{
-    Action, Activity, Basis, Directory, Elastic, Launch, NodeId, Progress, ScalingCurve, Span,
-    Tier, Topology, TrainerRecord, TrainerSpec, Work,
+    Action, Activity, Basis, Elastic, Launch, NodeId, ScalingCurve, Span, Tier, Topology,
+    TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_rates::Rates;
 use lacuna_trainer::controller::{Input, Note};
 use lacuna_trainer::settings::ProfileOrder;
 
-use crate::common::{World, config, node, plan, spec, trainer};
+use crate::common::{World, config, node, program, spec, trainer};
 
 /// A program without a curve. One that every change starts again has a checkpoint after each report.
 pub(crate) fn unknown(name: &str, elastic: Elastic) -> TrainerSpec {
     let saves = elastic == Elastic::Restart;
     TrainerSpec {
         throughput: ScalingCurve::linear(1.0, 8).unwrap(),
-        launch: Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: saves.then(|| "/scratch".to_owned()),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: true,
-            family: None,
-            elastic,
-        },
+        launch: program(elastic, saves, true),
         ..spec(name, 1, 8, Work::UntilExit)
     }
 }
@@ -42,12 +30,7 @@ pub(crate) fn world_of(spec: TrainerSpec, share: f64, order: ProfileOrder) -> Wo
     config.control.profile.share = share;
     config.control.profile.order = order;
     let mut w = World::new(1, 12, config);
-    w.input(Input::Submit {
-        trainers: vec![spec],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec]);
     w.snapshot();
     (0..12).for_each(|n| w.open(n));
     give(&mut w, &(0..8).collect::<Vec<_>>());
@@ -59,10 +42,7 @@ pub(crate) fn give(w: &mut World, nodes: &[usize]) {
 }
 
 pub(crate) fn give_all(w: &mut World, sizes: &[(&str, &[usize])]) {
-    w.generation += 1;
-    let view = w.present();
-    let plan = plan(w.generation, w.seq, w.now.cluster, sizes);
-    w.give(plan, &view);
+    w.planned(sizes);
     settle(w);
 }
 
@@ -73,7 +53,7 @@ pub(crate) fn settle(w: &mut World) {
 }
 
 fn record(w: &World) -> TrainerRecord {
-    w.controller.record(&trainer("a")).unwrap().clone()
+    w.record("a").clone()
 }
 
 /// The true rate: 100 samples/s on one node and 60 more for each further one.
@@ -93,8 +73,8 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
         w.renew();
         w.statuses();
         w.deliver(usize::MAX);
-        let record = w.controller.record(&trainer(name)).unwrap();
-        let (run, nodes) = (record.run, record.nodes.len());
+        let record = w.record(name);
+        let nodes = record.nodes.len();
         let launch = &record.spec.launch;
         let saves = matches!(
             launch,
@@ -103,13 +83,11 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
                 ..
             }
         );
-        if let Some(first) = record.nodes.first().cloned() {
+        if nodes > 0 {
             let samples = record.samples_run + 5.0 * rate(&record.nodes);
-            w.input(Input::Progress(Progress {
-                world_size: nodes as u32,
-                saved: saves.then_some(samples),
-                ..Progress::new(first, trainer(name), run, w.now.cluster, samples)
-            }));
+            w.progress(name, samples, |report| {
+                (report.world_size, report.saved) = (nodes as u32, saves.then_some(samples));
+            });
         }
         settle(w);
         w.input(Input::Timer);
@@ -409,13 +387,8 @@ fn measurements_hold_for_the_whole_family() {
     let mut relative = unknown("b", Elastic::Restart);
     relative.rescale.up_s = 77.0;
     relative.rescale.down_s = 33.0;
-    w.input(Input::Submit {
-        trainers: vec![relative, stranger.clone(), of_another],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
-    let of = |w: &World, name: &str| w.controller.record(&trainer(name)).unwrap().clone();
+    w.submit("", vec![relative, stranger.clone(), of_another]);
+    let of = |w: &World, name: &str| w.record(name).clone();
     let (b, c) = (of(&w, "b"), of(&w, "c"));
     assert_eq!(Rates::of(&b).curve(), Rates::of(&of(&w, "a")).curve());
     // It has shrunk often enough to measure that cost, and grown only once.
@@ -493,14 +466,9 @@ fn a_start_is_measured_from_its_command_on_and_holds_for_the_same_script() {
             18.0
         };
         assert_eq!(Rates::of(&known).rescale().up_s, restart_s, "{elastic:?}");
-        w.input(Input::Submit {
-            trainers: vec![script("b", "2"), unknown("c", elastic)],
-            user: String::new(),
-            tickets: BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit("", vec![script("b", "2"), unknown("c", elastic)]);
         let start_s =
-            |name: &str| Rates::of(w.controller.record(&trainer(name)).unwrap()).start_s();
+            |name: &str| Rates::of(w.record(name)).start_s();
         assert_eq!((start_s("b"), start_s("c")), (30.0, 18.0), "{elastic:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Trainers without a curve are measured while they train.
 
-use std::collections::BTreeMap;
+use lacuna_model::{Elastic, Launch, Span, TrainerSpec, Work};
 
 use lacuna_model::{Directory, Launch, Progress, RunId, Span, TrainerSpec, Work};
 use lacuna_rates::Rates;
@@ -11,64 +11,32 @@ use crate::common::{World, config, plan, spec, trainer};
 fn unknown() -> TrainerSpec {
     TrainerSpec {
         throughput: lacuna_model::ScalingCurve::linear(1.0, 4).unwrap(),
-        launch: Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: true,
-            family: None,
-            elastic: lacuna_model::Elastic::Restart,
-        },
+        launch: program(Elastic::Restart, false, true),
         ..spec("a", 1, 4, Work::UntilExit)
     }
 }
 
 fn world(spec: TrainerSpec, nodes: &[usize]) -> World {
     let mut w = World::new(1, 4, config());
-    w.input(Input::Submit {
-        trainers: vec![spec],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec]);
     w.snapshot();
     (0..4).for_each(|n| w.open(n));
     apply(&mut w, nodes);
     w
 }
 
-fn runs_of(w: &World) -> Vec<(lacuna_model::TrainerId, RunId)> {
-    let record = w.controller.record(&trainer("a")).unwrap();
-    vec![(trainer("a"), record.run)]
-}
-
 fn apply(w: &mut World, nodes: &[usize]) {
-    w.generation += 1;
-    let (version, runs) = (w.view.as_ref().map_or(0, |v| v.version), runs_of(w));
-    w.input(Input::Plan {
-        plan: plan(w.generation, w.seq, w.now.cluster, &[("a", nodes)]),
-        trainers_version: version,
-        runs,
-    });
-    w.deliver(usize::MAX);
+    w.apply(&[("a", nodes)]);
 }
 
 /// The program of the present run reports its samples ten seconds later.
 fn report(w: &mut World, samples: f64) {
     w.pass(Span::from_secs(10));
-    let record = w.controller.record(&trainer("a")).unwrap();
-    let (node, run) = (record.nodes.first().cloned().unwrap(), record.run);
-    w.input(Input::Progress(Progress {
-        world_size: 16,
-        ..Progress::new(node, trainer("a"), run, w.now.cluster, samples)
-    }));
+    w.progress("a", samples, |report| report.world_size = 16);
 }
 
 fn rates(w: &World) -> Vec<f64> {
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     Rates::of(record).curve().table(4)
 }
 
@@ -151,7 +119,7 @@ fn the_cost_of_a_change_of_size_is_measured() {
         let known = record.in_force().unwrap();
         (known.up_s, known.down_s)
     };
-    let rescale = |w: &World| costs(w.controller.record(&trainer("a")).unwrap());
+    let rescale = |w: &World| costs(w.record("a"));
     for samples in [0.0, 1000.0, 2000.0, 3000.0] {
         report(&mut w, samples);
     }

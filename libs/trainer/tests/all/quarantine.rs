@@ -38,7 +38,7 @@ fn unusable(w: &World) -> Vec<NodeId> {
 }
 
 fn nodes(w: &World, name: &str) -> Vec<NodeId> {
-    w.controller.record(&trainer(name)).unwrap().nodes.clone()
+    w.record(name).nodes.clone()
 }
 
 fn closed(w: &World) -> Vec<(NodeId, &str)> {
@@ -59,10 +59,7 @@ fn fail_and_be_sound(w: &mut World, name: &str) {
     assert_eq!(nodes(w, name), [node(1)]);
     w.exit(&node(1), 0);
     w.deliver(usize::MAX);
-    assert_eq!(
-        w.controller.record(&trainer(name)).unwrap().phase,
-        Phase::Done
-    );
+    assert_eq!(w.record(name).phase, Phase::Done);
     seconds(w, 1);
 }
 
@@ -93,10 +90,7 @@ fn a_program_that_fails_wherever_it_is_tried_says_nothing_against_nodes() {
             w.deliver(usize::MAX);
             seconds(&mut w, 20);
         }
-        assert_eq!(
-            w.controller.record(&trainer(name)).unwrap().phase,
-            Phase::Failed
-        );
+        assert_eq!(w.record(name).phase, Phase::Failed);
     }
     assert_eq!(
         (closed(&w), suspects(&w), unusable(&w)),

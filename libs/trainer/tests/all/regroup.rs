@@ -29,12 +29,12 @@ pub(crate) fn running() -> World {
 }
 
 pub(crate) fn run_of(w: &World) -> RunId {
-    w.controller.record(&trainer("a")).unwrap().run
+    w.record("a").run
 }
 
 /// Rank 0 reports samples and base of a run.
 pub(crate) fn report_progress(w: &mut World, run: RunId, base: f64, samples: f64) {
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     let node = record.nodes.first().cloned().unwrap_or(node(0));
     w.input(Input::Progress(Progress {
         world_size: 2,
@@ -58,7 +58,7 @@ fn the_cost_of_a_start_has_the_time_before_the_first_incarnation() {
         w.renew();
         report_progress(&mut w, run, 0.0, samples);
     }
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     let start_s = lacuna_rates::Rates::of(record).start_s();
     assert_eq!(start_s, 7.0, "{:?}", record.measured);
 }
@@ -81,10 +81,10 @@ fn beside_nodes_of_tables_another_node_than_the_first_reports() {
         w.deliver(usize::MAX);
         let second = Progress::new(node(1), trainer("a"), run_of(&w), w.now.cluster, 64.0);
         w.input(Input::Progress(second));
-        let samples = w.controller.record(&trainer("a")).unwrap().samples();
+        let samples = w.record("a").samples();
         w.exit(&node(1), 0);
         w.deliver(usize::MAX);
-        (samples, w.controller.record(&trainer("a")).unwrap().phase)
+        (samples, w.record("a").phase)
     };
     assert_eq!(told(&[]), (0.0, Phase::Active));
     assert_eq!(told(&[Launch::TABLE_NODES]), (64.0, Phase::Done));
@@ -145,7 +145,7 @@ fn a_dead_program_costs_its_trainer_that_member_alone() {
     let before = run_of(&w);
     w.exit(&node(1), 1);
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.nodes, [node(0), node(2)]);
     assert_eq!((record.run.0, record.failures), (before.0 + 1, 1));
     assert_eq!(w.programs.len(), 2);
@@ -153,7 +153,7 @@ fn a_dead_program_costs_its_trainer_that_member_alone() {
     // A program that left on demand has not failed.
     w.exit(&node(2), 75);
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.nodes.len(), record.failures), (1, 1));
 }
 
@@ -175,7 +175,7 @@ fn a_program_that_always_dies_at_its_start_is_given_up_and_not_started_in_a_row(
         w.input(Input::Timer);
         w.deliver(usize::MAX);
     }
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.phase, Phase::Failed, "{}", record.reason);
     assert!(
         record.reason.contains("5 failures in a row"),
@@ -232,7 +232,7 @@ fn members_do_not_wait_for_an_agent_that_leaves() {
         ..w.agents[&node(0)].status()
     };
     w.input(Input::Agents(vec![last]));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(record.nodes, [node(1)]);
     assert_eq!((record.run.0, record.preemptions), (before.0 + 1, 1));
     assert_eq!(w.leases[&node(0)].0, None);
@@ -250,12 +250,7 @@ fn with_required_agents_no_trainer_gets_a_node_before_its_agent_reports() {
     config.control.require_agents = true;
     let mut w = World::new(1, 3, config);
     w.snapshot();
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 8, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 8, Work::UntilExit)]);
     (0..3).for_each(|n| w.open(n));
     assert_eq!(w.present().unusable, [node(0), node(1), node(2)]);
     let status = w.agents[&node(1)].status();

@@ -8,7 +8,7 @@ use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
 use lacuna_trainer::settings::ProfileOrder;
 
-use crate::common::{World, node, step_costs, trainer};
+use crate::common::{World, node, step_costs};
 use crate::probes::{give, give_all, settle, sizes, unknown, world_of};
 
 /// Samples of a node in a step.
@@ -53,7 +53,7 @@ fn costs(link: f64, nodes: u32, slower: f64) -> StepCosts {
 }
 
 fn record(w: &World, name: &str) -> TrainerRecord {
-    w.controller.record(&trainer(name)).unwrap().clone()
+    w.record(name).clone()
 }
 
 /// A program reports every five seconds for `seconds`, at a rate and with the costs of a step.
@@ -69,14 +69,13 @@ fn train(
         w.statuses();
         w.deliver(usize::MAX);
         let record = record(w, name);
-        if let Some(first) = record.nodes.first().cloned() {
+        if !record.nodes.is_empty() {
             let (rate, costs) = says(&record.nodes);
             let samples = record.samples_run + 5.0 * rate;
-            w.input(Input::Progress(Progress {
-                world_size: record.nodes.len() as u32,
-                step_costs: costs.map(Box::new),
-                ..Progress::new(first, trainer(name), record.run, w.now.cluster, samples)
-            }));
+            w.progress(name, samples, |report| {
+                report.world_size = record.nodes.len() as u32;
+                report.step_costs = costs.map(Box::new);
+            });
         }
         settle(w);
         w.input(Input::Timer);
@@ -269,12 +268,7 @@ fn a_trainer_that_was_never_apart_has_the_links_of_others_of_its_owner() {
         if let Launch::Command { family, .. } = &mut spec.launch {
             *family = Some(name.to_owned());
         }
-        w.input(Input::Submit {
-            trainers: vec![spec],
-            user: String::new(),
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        });
+        w.submit("", vec![spec]);
         settle(w);
     };
     submit(&mut w, "b", None);

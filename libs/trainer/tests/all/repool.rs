@@ -40,7 +40,7 @@ fn hit() -> World {
 #[test]
 fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
     let mut w = hit();
-    let before = w.controller.record(&trainer("a")).unwrap().clone();
+    let before = w.record("a").clone();
     assert_eq!(before.hit_at, Some(w.now.cluster));
     // 12 s at 40 samples/s of stall debt.
     assert_eq!((before.preempt_cost, before.owed), (480.0, 480.0));
@@ -48,7 +48,7 @@ fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
     repool(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [3, 4, 5, 6].map(node));
     assert_eq!(nodes_of(&w, "b"), [node(1)]);
-    let record = w.controller.record(&trainer("a")).unwrap().clone();
+    let record = w.record("a").clone();
     assert_eq!(record.rescales, before.rescales + 1);
     assert_eq!(
         (record.rescale_cost, record.owed),
@@ -74,11 +74,11 @@ fn a_stall_that_begins_again_costs_its_paid_part() {
     w.report_all();
     w.deliver(usize::MAX);
     // 4 s at 30 samples/s of the 480 are over.
-    assert_eq!(w.controller.record(&trainer("a")).unwrap().owed, 360.0);
-    let costs = w.controller.record(&trainer("a")).unwrap().rescale_cost;
+    assert_eq!(w.record("a").owed, 360.0);
+    let costs = w.record("a").rescale_cost;
     repool(&mut w, &[("a", &[4, 5, 6, 7])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6, 7].map(node));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.owed, record.rescale_cost - costs), (480.0, 120.0));
 }
 
@@ -87,11 +87,11 @@ fn a_trainer_that_was_not_hit_or_was_placed_already_stays() {
     let mut w = hit();
     // It stays: that is its choice.
     apply(&mut w, &[("a", &[1, 2, 3])]);
-    assert_eq!(w.controller.record(&trainer("a")).unwrap().hit_at, None);
-    let run = w.controller.record(&trainer("a")).unwrap().run;
+    assert_eq!(w.record("a").hit_at, None);
+    let run = w.record("a").run;
     repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [1, 2, 3].map(node));
-    assert_eq!(w.controller.record(&trainer("a")).unwrap().run, run);
+    assert_eq!(w.record("a").run, run);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
         })
         .collect();
     assert_eq!(sizes, [4, 3, 0, 2]);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescales, record.rescale_cost), (1, 0.0));
 }
 
@@ -117,7 +117,7 @@ fn the_same_number_of_other_nodes_is_no_rescale() {
     let mut w = hit();
     repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6].map(node));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescales, record.hit_at), (0, None));
 }
 
@@ -139,7 +139,7 @@ fn a_plan_for_a_hit_trainer_costs_the_paid_part_of_its_stall() {
         w.deliver(usize::MAX);
         let restarts: &[&str] = if cause == "repooled" { &["a"] } else { &[] };
         repool(&mut w, &[("a", sizes)], restarts);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!(record.nodes.len(), sizes.len());
         assert_eq!(record.rescale_cost, cost, "{sizes:?} after {seconds} s");
         assert_eq!((record.rescales, record.hit_at), (1, None));
@@ -171,7 +171,7 @@ fn growth_after_the_stall_is_charged() {
         assert_eq!(w.nodes_of("a"), 3, "node 4 has not been given back");
         w.pass(Span::from_secs(seconds));
         w.deliver(usize::MAX);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         assert_eq!((record.nodes.len(), record.rescales), (4, 1));
         assert_eq!(record.rescale_cost, cost, "after {seconds} s");
     }
@@ -185,13 +185,13 @@ fn hit_hard() -> World {
     (0..8).for_each(|n| w.open(n));
     apply(&mut w, &[("a", &[0, 1, 2, 3])]);
     // 5 s at 40 samples/s.
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescale_cost, record.owed), (200.0, 200.0));
     w.pass(Span::from_secs(100));
     w.renew();
     (0..4).for_each(|n| w.close(n));
     w.deliver(usize::MAX);
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.nodes.len(), record.owed), (0, 480.0));
     assert_eq!(record.hit_at, Some(w.now.cluster));
     w
@@ -201,7 +201,7 @@ fn hit_hard() -> World {
 fn a_start_after_the_loss_of_all_nodes_comes_with_its_restart() {
     let mut w = hit_hard();
     repool(&mut w, &[("a", &[4, 5])], &["a"]);
-    let record = w.controller.record(&trainer("a")).unwrap().clone();
+    let record = w.record("a").clone();
     assert_eq!((record.nodes.len(), record.hit_at), (2, None));
     // The loss is paid for at the new rate, and nothing else.
     assert_eq!((record.rescale_cost, record.owed), (200.0, 480.0));
@@ -224,11 +224,11 @@ fn a_start_after_a_plan_without_nodes_or_after_the_stall_is_charged() {
         let mut w = hit_hard();
         if followed {
             apply(&mut w, &[("b", &[7])]);
-            assert_eq!(w.controller.record(&trainer("a")).unwrap().hit_at, None);
+            assert_eq!(w.record("a").hit_at, None);
         }
         w.pass(Span::from_secs(seconds));
         apply(&mut w, &[("a", &[4, 5])]);
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         // 5 s at 20 samples/s.
         assert_eq!((record.rescale_cost, record.owed), (300.0, 580.0));
         assert_eq!((record.rescales, record.hit_at), (0, None));
@@ -266,6 +266,6 @@ fn plans_made_between_leaving_and_joining_do_not_undo_the_placement() {
     w.give(p, &between);
     w.deliver(usize::MAX);
     assert_eq!(nodes_of(&w, "a"), [1, 3, 4, 5].map(node));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!((record.rescales, record.hit_at), (1, None));
 }

@@ -3,27 +3,15 @@
 use lacuna_model::{Activity, Command, Epoch, Span, Work};
 use lacuna_trainer::agent::{Agent, Effect};
 
-use crate::common::{World, config, node, plan, spec};
+use crate::common::{World, config, node, spec};
 
 /// A world in which the command to run has been sent to node 0, and its agent never got it.
 fn world() -> (World, Command) {
     let mut w = World::new(1, 1, config());
-    w.input(lacuna_trainer::controller::Input::Submit {
-        trainers: vec![spec("a", 1, 4, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 4, Work::UntilExit)]);
     w.snapshot();
     w.open(0);
-    let version = w.view.as_ref().map_or(0, |view| view.version);
-    let runs = w.controller.records(true);
-    let runs = runs.iter().map(|r| (r.spec.id.clone(), r.run)).collect();
-    w.input(lacuna_trainer::controller::Input::Plan {
-        plan: plan(1, w.seq, w.now.cluster, &[("a", &[0])]),
-        trainers_version: version,
-        runs,
-    });
+    w.planned(&[("a", &[0])]);
     w.mail.clear();
     let command = w.commands[&node(0)].clone();
     (w, command)

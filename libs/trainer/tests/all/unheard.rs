@@ -11,12 +11,7 @@ fn an_agent_that_speaks_under_another_name_is_asked_about_soon_after_the_lease()
     let mut w = World::new(1, 2, config());
     w.absent.insert(node(0));
     w.snapshot();
-    w.input(Input::Submit {
-        trainers: vec![spec("a", 1, 1, Work::UntilExit)],
-        user: String::new(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    });
+    w.submit("", vec![spec("a", 1, 1, Work::UntilExit)]);
     w.open(0);
     apply(&mut w, &[("a", &[0])]);
     let troubles = |w: &World| -> Vec<_> {

@@ -1,10 +1,49 @@
 //! Actions of a test on the world, and its questions.
 
+use lacuna_model::TrainerSpec;
 use lacuna_trainer::controller::Taken;
 
 use super::*;
 
 impl World {
+    /// A user submits trainers.
+    pub(crate) fn submit(&mut self, user: &str, trainers: Vec<TrainerSpec>) {
+        self.input(Input::Submit {
+            trainers,
+            user: user.to_owned(),
+            tickets: BTreeMap::new(),
+            test_only: false,
+        });
+    }
+
+    /// A trainer's record.
+    pub(crate) fn record(&self, name: &str) -> &TrainerRecord {
+        self.controller.record(&trainer(name)).unwrap()
+    }
+
+    /// The first member of a trainer's incarnation reports samples, and what `more` adds.
+    pub(crate) fn progress(&mut self, name: &str, samples: f64, more: impl FnOnce(&mut Progress)) {
+        let record = self.record(name);
+        let (first, run) = (record.nodes[0].clone(), record.run);
+        let mut report = Progress::new(first, trainer(name), run, self.now.cluster, samples);
+        more(&mut report);
+        self.input(Input::Progress(report));
+    }
+
+    /// The newest plan, for the present state, of which nothing is delivered yet.
+    pub(crate) fn planned(&mut self, sizes: &[(&str, &[usize])]) {
+        self.generation += 1;
+        let plan = plan(self.generation, self.seq, self.now.cluster, sizes);
+        let view = self.present();
+        self.give(plan, &view);
+    }
+
+    /// The same, delivered.
+    pub(crate) fn apply(&mut self, sizes: &[(&str, &[usize])]) {
+        self.planned(sizes);
+        self.deliver(usize::MAX);
+    }
+
     /// Advances cluster time and real time by `span`.
     pub(crate) fn pass(&mut self, span: Span) {
         self.now.cluster = self.now.cluster + span;

@@ -1,8 +1,8 @@
 //! Names, trainers and plans in a line each.
 
 use lacuna_model::{
-    Allocation, Directory, Distance, Launch, NodeId, Plan, RescaleCost, ScalingCurve, Timestamp,
-    TrainerId, TrainerSpec, Work,
+    Allocation, Directory, Distance, Elastic, Launch, NodeId, Plan, Progress, RescaleCost, RunId,
+    ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 
 pub(crate) fn node(n: usize) -> NodeId {
@@ -69,17 +69,28 @@ pub(crate) fn plan_of(
     Plan::by_hand(generation, as_of, seq, allocations)
 }
 
+/// A report of trainer a's incarnation by a node.
+pub(crate) fn said(by: usize, run: u64, at: i64, samples: f64) -> Progress {
+    let at = Timestamp::from_unix(at);
+    Progress::new(node(by), trainer("a"), RunId(run), at, samples)
+}
+
 /// A program that lives on over its runs.
-pub(crate) fn regrouping() -> lacuna_model::Launch {
-    lacuna_model::Launch::Command {
+pub(crate) fn regrouping() -> Launch {
+    program(Elastic::REGROUP, false, false)
+}
+
+/// A program; one that saves has a folder for checkpoints.
+pub(crate) fn program(elastic: Elastic, saves: bool, profile: bool) -> Launch {
+    Launch::Command {
         program: "train".to_owned(),
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
-        checkpoint_dir: None,
+        checkpoint_dir: saves.then(|| "ckpt".to_owned()),
         directory: Directory::default(),
         environment_from: Vec::new(),
-        profile: false,
+        profile,
         family: None,
-        elastic: lacuna_model::Elastic::REGROUP,
+        elastic,
     }
 }
