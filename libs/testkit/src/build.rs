@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Cause, CauseCost, Directory, Distance, Elastic, EventKind, Forecast, ForecastPoint, Hole,
-    Launch, Learning, NodeEvent, NodeId, Phase, Pool, PooledHole, RescaleCost, RunId, ScalingCurve,
-    StepCosts, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Activity, AgentStatus, Assignment, Cause, CauseCost, Directory, Distance, Elastic, Epoch,
+    EventKind, Forecast, ForecastPoint, Hole, Launch, Learning, NodeEvent, NodeId, Phase, Pool,
+    PooledHole, RescaleCost, RunId, ScalingCurve, StepCosts, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec, Work,
 };
+use lacuna_wire::msg::Request;
 
 /// A node by name.
 ///
@@ -78,6 +80,56 @@ pub fn launch(elastic: Elastic) -> Launch {
     }
 }
 
+/// A program with arguments under a launcher, without environment and checkpoint.
+#[must_use]
+pub fn command(program: &str, arguments: &[impl AsRef<str>], elastic: Elastic) -> Launch {
+    let mut launch = launch(elastic);
+    if let Launch::Command {
+        program: own, args, ..
+    } = &mut launch
+    {
+        program.clone_into(own);
+        *args = arguments
+            .iter()
+            .map(|word| word.as_ref().to_owned())
+            .collect();
+    }
+    launch
+}
+
+/// A shell with a script, which starts again at each change of nodes.
+#[must_use]
+pub fn shell(script: &str) -> Launch {
+    command("/bin/sh", &["-c", script], Elastic::Restart)
+}
+
+/// The start of an incarnation on one node, whose work begins and is its program's.
+///
+/// # Panics
+/// If the name is not usable.
+#[must_use]
+pub fn assignment(name: &str, run: u64, launch: Launch) -> Assignment {
+    let spec = spec(name, 4);
+    Assignment {
+        trainer: spec.id,
+        run: RunId(run),
+        rank: 0,
+        nodes: 1,
+        launch: launch.into(),
+        throughput: spec.throughput,
+        rescale: spec.rescale.scaled(0.0),
+        work: Work::UntilExit,
+        samples_before: 0.0,
+        owed: 0.0,
+        since: Timestamp::from_unix(0),
+        checkpoint: None,
+        store: None,
+        token: None,
+        owner: None,
+        shared_account: None,
+    }
+}
+
 /// A simulated trainer that scales linearly from 1 to `max_nodes` nodes at 100 samples/s each.
 ///
 /// # Panics
@@ -111,6 +163,47 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
         },
         work: Work::Samples(1e9),
         launch: Launch::Simulated,
+    }
+}
+
+/// The submission of trainers, without tickets.
+#[must_use]
+pub const fn submission(trainers: Vec<TrainerSpec>) -> Request {
+    Request::Submit {
+        trainers,
+        tickets: BTreeMap::new(),
+        test_only: false,
+    }
+}
+
+/// The snapshot of a main scheduler: these nodes are idle since `at` (Unix seconds).
+pub fn snapshot(seq: u64, at: i64, names: impl IntoIterator<Item = NodeId>) -> NodeEvent {
+    let at = Timestamp::from_unix(at);
+    let idle = names.into_iter().map(|node| Hole { node, since: at });
+    let idle = idle.collect();
+    NodeEvent {
+        seq,
+        at,
+        kind: EventKind::Snapshot { idle },
+    }
+}
+
+/// A free agent of a node, which has obeyed no command yet.
+#[must_use]
+pub fn status(name: &str) -> AgentStatus {
+    AgentStatus {
+        node: node(name),
+        epoch: Epoch(0),
+        seq: 0,
+        activity: Activity::Free,
+        released: None,
+        leaving: false,
+        gave_back_in: None,
+        broken: None,
+        ending: None,
+        terms: None,
+        place: None,
+        serves: None,
     }
 }
 

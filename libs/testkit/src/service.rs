@@ -114,6 +114,15 @@ impl<S: Sections> Service<S> {
         until(what, reached).await;
     }
 
+    /// Waits until a metric has this value.
+    ///
+    /// # Panics
+    /// If it never has, or the service ends.
+    pub async fn shows(&self, metric: &str, value: f64) {
+        self.until(metric, |service| service.metric(metric) == value)
+            .await;
+    }
+
     /// All its metrics.
     ///
     /// # Panics

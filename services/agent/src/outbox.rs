@@ -223,7 +223,7 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Activity, Epoch, Timestamp};
+    use lacuna_model::Timestamp;
 
     use super::*;
 
@@ -236,18 +236,8 @@ mod tests {
 
     fn status(seq: u64) -> Message {
         Message::Status(AgentStatus {
-            node: NodeId::new("n1").unwrap(),
-            epoch: Epoch(1),
             seq,
-            activity: Activity::Free,
-            released: None,
-            leaving: false,
-            gave_back_in: None,
-            broken: None,
-            ending: None,
-            terms: None,
-            place: None,
-            serves: None,
+            ..lacuna_testkit::status("n1")
         })
     }
 

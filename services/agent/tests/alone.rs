@@ -3,18 +3,18 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use lacuna_runtime::Stopwatch;
-use lacuna_testkit::TestNats;
+use lacuna_testkit::{Killed, TestNats};
 
 /// Time limit, long enough on a loaded machine.
 const LIMIT_S: f64 = 30.0;
 
 /// An agent that ends with the test.
 struct Agent {
-    child: Child,
+    child: Killed,
     log: PathBuf,
 }
 
@@ -37,7 +37,10 @@ impl Agent {
             .stderr(file)
             .spawn()
             .unwrap();
-        Self { child, log }
+        Self {
+            child: Killed(child),
+            log,
+        }
     }
 
     fn log(&self) -> String {
@@ -69,13 +72,6 @@ impl Agent {
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("{} is not locked:\n{}", file.display(), self.log());
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

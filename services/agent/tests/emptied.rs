@@ -3,29 +3,16 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Epoch, Launch, NodeId,
-    RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
-};
+use lacuna_model::{Action, Activity, AgentStatus, ClusterId, Command, Epoch, Launch, NodeId};
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
-use lacuna_testkit::TestNats;
+use lacuna_testkit::{Killed, TestNats};
 use lacuna_wire::address;
 
 /// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// Ends the agent with the test.
-struct Agent(Child);
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn cluster() -> ClusterId {
     ClusterId::new("c").unwrap()
@@ -33,28 +20,7 @@ fn cluster() -> ClusterId {
 
 fn run(node: &str, epoch: u64, trainer: &str) -> Command {
     let node = NodeId::new(node).unwrap();
-    let assignment = Assignment {
-        trainer: TrainerId::new(trainer).unwrap(),
-        run: RunId(1),
-        rank: 0,
-        nodes: 1,
-        launch: Launch::Simulated.into(),
-        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        samples_before: 0.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
-        checkpoint: None,
-        store: None,
-        token: None,
-        owner: None,
-        shared_account: None,
-    };
+    let assignment = lacuna_testkit::assignment(trainer, 1, Launch::Simulated);
     Command {
         node,
         epoch: Epoch(epoch),
@@ -120,7 +86,7 @@ async fn commands_of_an_emptied_server_are_obeyed_and_no_epoch_gets_two_trainers
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    let _agent = Agent(child);
+    let _agent = Killed(child);
     let heard = tokio::time::timeout(LIMIT, statuses.next()).await;
     heard.expect("the agent sent no status").unwrap();
     let before = run("n1", 100, "a");

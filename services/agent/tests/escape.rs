@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lacuna_runtime::Stopwatch;
+use lacuna_testkit::lives;
 
 /// Time limit, long enough on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -49,12 +50,6 @@ fn hidden(dir: &Path) -> String {
         let text = std::fs::read_to_string(dir.join("hidden")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     })
-}
-
-/// A zombie does not count as running.
-fn lives(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-    stat.is_ok_and(|s| !s.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
 }
 
 fn ends(pid: &str) {

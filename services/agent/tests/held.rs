@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,12 +10,11 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Directory, Elastic, Epoch,
-    Launch, Member, Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token,
-    TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
+    Members, NodeId, Progress, RunId, Token, TrainerId,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
-use lacuna_testkit::{Need, TestNats, or_skip};
+use lacuna_testkit::{Killed, Need, TestNats, lives, or_skip};
 use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
@@ -81,7 +79,7 @@ fn trainer() -> TrainerId {
 
 /// An agent as a process, a server, and a stand-in for control.
 struct Harness {
-    agent: Child,
+    agent: Killed,
     bus: Bus,
     statuses: Subscription<AgentStatus>,
     seq: u64,
@@ -89,20 +87,13 @@ struct Harness {
     nats: TestNats,
 }
 
-impl Drop for Harness {
-    fn drop(&mut self) {
-        let _ = self.agent.kill();
-        let _ = self.agent.wait();
-    }
-}
-
-fn agent(dir: &Path, args: &[&str]) -> Child {
+fn agent(dir: &Path, args: &[&str]) -> Killed {
     let log = fs::File::options()
         .create(true)
         .append(true)
         .open(dir.join("log"))
         .unwrap();
-    std::process::Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
+    let agent = std::process::Command::new(env!("CARGO_BIN_EXE_lacuna-agent"))
         .args(["--node", "n1", "--listen", "127.0.0.1:0"])
         .args(args)
         .arg("--config")
@@ -117,7 +108,8 @@ fn agent(dir: &Path, args: &[&str]) -> Child {
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
-        .unwrap()
+        .unwrap();
+    Killed(agent)
 }
 
 impl Harness {
@@ -196,9 +188,9 @@ impl Harness {
     }
 
     async fn send_run(&mut self, script: &str, elastic: Elastic) {
-        let (program, argument) = match elastic {
-            Elastic::Regroup { .. } => ("python3", script.to_owned()),
-            _ => ("/bin/sh", script.to_owned()),
+        let program = match elastic {
+            Elastic::Regroup { .. } => "python3",
+            _ => "/bin/sh",
         };
         let here = self.dir.path().display().to_string();
         let env = [
@@ -206,17 +198,10 @@ impl Harness {
             ("GREETING".to_owned(), "hello".to_owned()),
             ("LD_PRELOAD".to_owned(), "/no/such/library.so".to_owned()),
         ];
-        let launch = Launch::Command {
-            program: program.to_owned(),
-            args: vec!["-c".to_owned(), argument],
-            env: BTreeMap::from(env),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic,
-        };
+        let mut launch = lacuna_testkit::command(program, &["-c", script], elastic);
+        if let Launch::Command { env: own, .. } = &mut launch {
+            own.extend(env);
+        }
         let run = RunId(self.seq + 1);
         let members = Members {
             trainer: trainer(),
@@ -275,33 +260,10 @@ impl Harness {
 
 fn assignment(run: RunId, launch: Launch) -> Assignment {
     Assignment {
-        trainer: trainer(),
-        run,
-        rank: 0,
-        nodes: 1,
-        launch: launch.into(),
-        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        samples_before: 0.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
-        checkpoint: None,
         store: Some("host:29400".to_owned()),
         token: Some(Token::new(7)),
-        owner: None,
-        shared_account: None,
+        ..lacuna_testkit::assignment("a", run.0, launch)
     }
-}
-
-/// Whether a process lives (a zombie does not).
-fn lives(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat"));
-    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
 /// Traps that programs leave for their agent. `$LACUNA_PROGRESS_FILE` is in the folder.

@@ -7,7 +7,6 @@
     reason = "a test may panic"
 )]
 
-use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -18,8 +17,7 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, RescaleCost, RunId,
-    ScalingCurve, Span, Timestamp, TrainerId, Work,
+    Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, RunId, Span, Timestamp,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::{Need, or_skip};
@@ -88,37 +86,8 @@ fn node(name: &str) -> NodeId {
 
 fn of(owner: Option<&str>, name: &str, script: &str) -> Assignment {
     Assignment {
-        trainer: TrainerId::new(name).unwrap(),
-        run: RunId(7),
-        rank: 0,
-        nodes: 1,
-        launch: Launch::Command {
-            program: "/bin/sh".to_owned(),
-            args: vec!["-c".to_owned(), script.to_owned()],
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
-        }
-        .into(),
-        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        samples_before: 0.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
-        checkpoint: None,
-        store: None,
         owner: owner.map(str::to_owned),
-        token: None,
-        shared_account: None,
+        ..lacuna_testkit::assignment(name, 7, lacuna_testkit::shell(script))
     }
 }
 

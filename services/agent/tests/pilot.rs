@@ -8,19 +8,17 @@
     reason = "a test may panic"
 )]
 
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Directory, Elastic, Epoch,
-    Launch, Member, Members, NodeId, Progress, RescaleCost, RunId, ScalingCurve, Timestamp, Token,
-    TrainerId, Work,
+    Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Member, Members,
+    NodeId, Progress, RunId, Token, TrainerId, Work,
 };
 use lacuna_runtime::bus::Bus;
 use lacuna_runtime::metrics::Registry;
 use lacuna_runtime::{Health, Stopwatch, Subscription};
-use lacuna_testkit::TestNats;
+use lacuna_testkit::{Killed, TestNats, lives};
 use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 use nix::sys::signal::{Signal, kill};
@@ -72,18 +70,11 @@ fn node() -> NodeId {
 }
 
 struct Pilot {
-    child: Child,
+    child: Killed,
     bus: Bus,
     statuses: Subscription<AgentStatus>,
     dir: tempfile::TempDir,
     nats: TestNats,
-}
-
-impl Drop for Pilot {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl Pilot {
@@ -117,7 +108,7 @@ impl Pilot {
             .spawn()
             .unwrap();
         let mut pilot = Self {
-            child,
+            child: Killed(child),
             bus,
             statuses,
             dir,
@@ -154,7 +145,7 @@ impl Pilot {
     /// Members are published before the command, as control does.
     async fn run(&self, run: u64, members: &[&str], args: &[String]) {
         self.say(run, members).await;
-        let part = assignment(run, members.len(), args.to_vec());
+        let part = assignment(run, members.len(), args);
         self.command(run, Action::Run(Box::new(part))).await;
     }
 
@@ -173,7 +164,7 @@ impl Pilot {
         let (script, up) = (self.path("train.py"), self.path("up"));
         let mut args = vec![script, up.clone()];
         args.extend(mute.then(|| "mute".to_owned()));
-        self.command(3, Action::Prepare(Box::new(assignment(3, 0, args))))
+        self.command(3, Action::Prepare(Box::new(assignment(3, 0, &args))))
             .await;
         self.until(|s| matches!(s.activity, Activity::Prepared { ready: true, .. }))
             .await;
@@ -196,46 +187,16 @@ impl Pilot {
     }
 }
 
-fn assignment(run: u64, nodes: usize, args: Vec<String>) -> Assignment {
+fn assignment(run: u64, nodes: usize, args: &[String]) -> Assignment {
+    let launch = lacuna_testkit::command("python3", args, Elastic::REGROUP);
     Assignment {
-        trainer: TrainerId::new("a").unwrap(),
-        run: RunId(run),
-        rank: 0,
         nodes: u32::try_from(nodes).unwrap(),
-        launch: Launch::Command {
-            program: "python3".to_owned(),
-            args,
-            env: std::collections::BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::REGROUP,
-        }
-        .into(),
-        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.2,
-            down_s: 0.2,
-            start_s: None,
-        },
         work: Work::Samples(500.0),
         samples_before: 100.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
-        checkpoint: None,
         store: Some("host:29400".to_owned()),
         token: Some(Token::new(7)),
-        owner: None,
-        shared_account: None,
+        ..lacuna_testkit::assignment("a", run, launch)
     }
-}
-
-/// Whether a process lives (a zombie does not).
-fn lives(pid: i32) -> bool {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,7 +218,7 @@ async fn a_pilot_prepares_regroups_and_is_gone_at_once_when_its_node_is_wanted()
             pilot.run(run, &members, &args).await;
         } else {
             // Members are published late, after the command.
-            let part = assignment(run, members.len(), args.clone());
+            let part = assignment(run, members.len(), &args);
             pilot.command(run, Action::Run(Box::new(part))).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
             pilot.say(run, &members).await;
@@ -316,7 +277,7 @@ async fn a_program_whose_members_do_not_fit_the_command_ends() {
     let program = pilot.prepare(false).await;
     let args = vec![pilot.path("train.py"), pilot.path("up")];
     pilot.say(4, &["n2", "n1"]).await;
-    let part = assignment(4, 2, args);
+    let part = assignment(4, 2, &args);
     pilot.command(4, Action::Run(Box::new(part))).await;
     let status = pilot
         .until(|s| matches!(s.activity, Activity::Exited { .. }))

@@ -16,10 +16,10 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, Directory, Ending, Launch, Members, NodeId, RescaleCost, RunId, ScalingCurve, Span,
-    Timestamp, TrainerId, Work,
+    Assignment, Directory, Ending, Launch, Members, NodeId, RunId, Span, Timestamp, TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
+use lacuna_testkit::lives;
 use lacuna_trainer::agent::Exit;
 use lacuna_trainer::settings::Agent;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -50,8 +50,12 @@ fn members(run: u64, names: &[&str]) -> Members {
 }
 
 fn bench(grace_ms: i64) -> Bench {
+    bench_of_two(grace_ms, Span::from_ms(500))
+}
+
+fn bench_of_two(grace_ms: i64, start_limit: Span) -> Bench {
     let published = Some(members(7, &["n1.example", "n2"]));
-    bench_with(grace_ms, Span::from_ms(500), published)
+    bench_with(grace_ms, start_limit, published)
 }
 
 fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> Bench {
@@ -97,38 +101,22 @@ fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> B
 }
 
 fn shell(script: &str) -> Assignment {
+    let mut launch = lacuna_testkit::shell(script);
+    if let Launch::Command {
+        env,
+        checkpoint_dir,
+        ..
+    } = &mut launch
+    {
+        env.insert("GREETING".to_owned(), "hello".to_owned());
+        *checkpoint_dir = Some("/ckpt".to_owned());
+    }
     Assignment {
-        trainer: TrainerId::new("..").unwrap(),
-        run: RunId(7),
-        rank: 0,
         nodes: 2,
-        launch: Launch::Command {
-            program: "/bin/sh".to_owned(),
-            args: vec!["-c".to_owned(), script.to_owned()],
-            env: [("GREETING".to_owned(), "hello".to_owned())].into(),
-            checkpoint_dir: Some("/ckpt".to_owned()),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: lacuna_model::Elastic::Restart,
-        }
-        .into(),
-        throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
         work: Work::Samples(500.0),
         samples_before: 120.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
         checkpoint: Some("step-9".to_owned()),
-        store: None,
-        token: None,
-        owner: None,
-        shared_account: None,
+        ..lacuna_testkit::assignment("..", 7, launch)
     }
 }
 
@@ -150,6 +138,14 @@ impl Bench {
             .expect("the launcher is gone")
     }
 
+    /// How the program ends by itself.
+    async fn exit(&mut self) -> Exit {
+        match self.next().await {
+            LauncherEvent::Exited { exit, .. } => exit,
+            other => panic!("no exit: {other:?}"),
+        }
+    }
+
     /// The first line of a file that the program writes.
     async fn line(&self, name: &str) -> String {
         let path = self.dir.path().join(name);
@@ -167,12 +163,6 @@ impl Bench {
     fn path(&self, name: &str) -> String {
         self.dir.path().join(name).display().to_string()
     }
-}
-
-/// Whether a process lives (a zombie does not).
-fn lives(pid: &str) -> bool {
-    let status = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));
-    status.is_ok_and(|s| !s.rsplit(')').next().unwrap_or("").starts_with(" Z"))
 }
 
 async fn gone(pid: &str) {
@@ -214,13 +204,7 @@ async fn a_program_has_its_environment_and_its_progress_is_reported() {
     );
     assert_eq!(progress.loss, Some(0.25));
     assert_eq!(progress.checkpoint.as_deref(), Some("c5"));
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!((code, reason.as_str()), (3, "last words"));
     assert_eq!(
         bench.line("env").await,
@@ -276,13 +260,7 @@ async fn members_must_fit_the_command() {
         let mut bench = bench_with(300, Span::from_secs(600), Some(published));
         let script = writes(&bench);
         bench.start(&script);
-        let LauncherEvent::Exited {
-            exit: Exit { code, reason, .. },
-            ..
-        } = bench.next().await
-        else {
-            panic!("no exit");
-        };
+        let Exit { code, reason, .. } = bench.exit().await;
         assert_eq!(code, 127);
         assert!(reason.contains("do not fit the command"), "{reason}");
         assert!(!PathBuf::from(bench.path("names")).exists());
@@ -293,13 +271,7 @@ async fn members_must_fit_the_command() {
 async fn a_program_without_its_members_ends_with_the_remedy() {
     let mut bench = bench_with(300, Span::from_ms(500), None);
     bench.start("sleep 600");
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!(code, 127);
     assert!(reason.contains("control has not published it"), "{reason}");
     assert!(reason.contains("`lacuna keys init`"), "{reason}");
@@ -369,13 +341,7 @@ async fn remaining_processes_are_killed_and_the_exit_code_is_kept() {
     bench.start(&format!(
         "sh -c 'echo $$ > {child}; sleep 600' & while ! test -s {child}; do sleep 0.02; done; exit 5"
     ));
-    let LauncherEvent::Exited {
-        exit: Exit { code, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let code = bench.exit().await.code;
     assert_eq!(code, 5);
     let child = bench.line("child").await;
     gone(&child).await;
@@ -392,13 +358,7 @@ async fn a_killed_guard_leaves_no_orphan_behind() {
     let (pid, guard) = line.split_once(' ').unwrap();
     // A death by a signal is reported as such.
     kill(Pid::from_raw(pid.parse().unwrap()), Signal::SIGUSR1).unwrap();
-    let LauncherEvent::Exited {
-        exit: Exit { code, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let code = bench.exit().await.code;
     assert_eq!(code, 128 + Signal::SIGUSR1 as i32);
     gone(guard).await;
 }
@@ -451,9 +411,7 @@ async fn a_program_runs_in_its_directory_with_the_variables_of_its_owners_file()
             environment_from.push(text(&file));
         }
         bench.launcher.start(&node(), run, Timestamp::from_unix(0));
-        let LauncherEvent::Exited { exit, .. } = bench.next().await else {
-            panic!("no exit");
-        };
+        let exit = bench.exit().await;
         let output = bench.launcher.output(&node(), "..", 5).join("\n");
         assert_eq!(exit.code, code, "{output}");
         for part in said {
@@ -470,13 +428,7 @@ async fn a_program_that_does_not_exist_is_reported() {
         *program = "/no/such/program".to_owned();
     }
     bench.launcher.start(&node(), run, Timestamp::from_unix(0));
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!(code, 127);
     assert!(reason.contains("cannot start /no/such/program"), "{reason}");
 }
@@ -490,13 +442,7 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
         *elastic = lacuna_model::Elastic::REGROUP;
     }
     bench.launcher.prepare(&node(), run);
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!(code, 128 + Signal::SIGKILL as i32);
     assert_eq!(reason, "was silent for 500ms since its start");
     gone(&bench.line("up").await).await;
@@ -533,11 +479,7 @@ fn prepare_two(bench: &mut Bench, script: &str) {
 
 #[tokio::test]
 async fn the_workers_of_a_node_speak_as_one_and_end_as_one() {
-    let mut bench = bench_with(
-        60_000,
-        Span::from_secs(60),
-        Some(members(7, &["n1.example", "n2"])),
-    );
+    let mut bench = bench_of_two(60_000, Span::from_secs(60));
     prepare_two(
         &mut bench,
         r#"
@@ -586,11 +528,7 @@ time.sleep(600)
 
 #[tokio::test]
 async fn a_worker_that_hangs_alone_is_named() {
-    let mut bench = bench_with(
-        60_000,
-        Span::from_secs(1),
-        Some(members(7, &["n1.example", "n2"])),
-    );
+    let mut bench = bench_of_two(60_000, Span::from_secs(1));
     prepare_two(
         &mut bench,
         r#"
@@ -602,13 +540,7 @@ while True:
     time.sleep(0.2)
 "#,
     );
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!(
         (code, reason.as_str()),
         (137, "worker 1 of 2 was silent for 1s since its start")
@@ -617,22 +549,12 @@ while True:
 
 #[tokio::test]
 async fn a_program_that_knows_one_worker_a_node_is_told_the_remedy() {
-    let mut bench = bench_with(
-        60_000,
-        Span::from_secs(60),
-        Some(members(7, &["n1.example", "n2"])),
-    );
+    let mut bench = bench_of_two(60_000, Span::from_secs(60));
     prepare_two(
         &mut bench,
         "say(say=\"hello\", pid=1, version=1)\ntime.sleep(600)\n",
     );
-    let LauncherEvent::Exited {
-        exit: Exit { code, reason, .. },
-        ..
-    } = bench.next().await
-    else {
-        panic!("no exit");
-    };
+    let Exit { code, reason, .. } = bench.exit().await;
     assert_eq!(code, 127);
     assert!(reason.contains("workers_per_node = 1"), "{reason}");
 }
@@ -689,7 +611,6 @@ async fn programs_of_a_killed_agent_end() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     // A shell stands in for the agent: it holds the input of the guard, which has its own group,
     // and is killed.
-    // and is killed.
     let script = format!(
         "(echo '{{}}'; sleep 600) | setsid {} guard-process-group 300 1 {} /bin/sh -c 'echo $$ > {}; while :; do sleep 0.1; done'",
         env!("CARGO_BIN_EXE_lacuna-agent"),
@@ -713,11 +634,7 @@ async fn programs_of_a_killed_agent_end() {
 /// How a program of two workers ends that go on like this after `hello`, and how far it says before
 /// that its end has come.
 async fn end_of(script: &str) -> (Exit, Option<Ending>) {
-    let mut bench = bench_with(
-        1000,
-        Span::from_secs(60),
-        Some(members(7, &["n1.example", "n2"])),
-    );
+    let mut bench = bench_of_two(1000, Span::from_secs(60));
     let hello = r#"say(say="hello", pid=1, version=2, local_rank=rank)"#;
     prepare_two(&mut bench, &format!("{hello}\n{script}"));
     let mut ending = None;

@@ -84,7 +84,6 @@ impl Handovers {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Activity, Epoch};
 
     use super::*;
 
@@ -106,18 +105,9 @@ mod tests {
 
     fn status(n: usize, leaving: bool, took: Option<i64>) -> AgentStatus {
         AgentStatus {
-            node: node(n),
-            epoch: Epoch(0),
-            seq: 0,
-            activity: Activity::Free,
-            released: None,
             leaving,
             gave_back_in: took.map(Span::from_ms),
-            broken: None,
-            ending: None,
-            terms: None,
-            place: None,
-            serves: None,
+            ..lacuna_testkit::status(node(n).as_str())
         }
     }
 

@@ -93,25 +93,14 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Activity, Epoch};
     use lacuna_testkit::node;
 
     use super::*;
 
     fn status(name: &str, place: Option<&str>) -> AgentStatus {
         AgentStatus {
-            node: node(name),
-            epoch: Epoch(1),
-            seq: 1,
-            activity: Activity::Free,
-            released: None,
-            leaving: false,
-            gave_back_in: None,
-            broken: None,
-            ending: None,
-            terms: None,
             place: place.map(str::to_owned),
-            serves: None,
+            ..lacuna_testkit::status(name)
         }
     }
 

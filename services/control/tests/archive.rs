@@ -30,11 +30,7 @@ fn trainer(name: &str) -> TrainerId {
 }
 
 fn submit(names: &[&str]) -> Request {
-    Request::Submit {
-        trainers: names.iter().map(|n| lacuna_testkit::spec(n, 4)).collect(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    }
+    lacuna_testkit::submission(names.iter().map(|n| lacuna_testkit::spec(n, 4)).collect())
 }
 
 fn code(reply: Reply) -> String {

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use lacuna_control_service::{Config, Sections};
 use lacuna_model::{
-    Action, Activity, AgentStatus, Allocation, Command, Directory, Elastic, EventKind, Hole,
-    Launch, NodeEvent, NodeId, Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec,
+    Action, Activity, AgentStatus, Allocation, Command, Elastic, EventKind, NodeEvent, NodeId,
+    Plan, Progress, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_runtime::{Bus, Follow, Start, Subscription};
 use lacuna_testkit::{
@@ -94,6 +93,12 @@ fn running(agents: &BTreeMap<NodeId, Agent>, trainer: &str) -> usize {
         .count()
 }
 
+/// Trainers as control publishes them.
+async fn published(bus: &Bus) -> Follow<TrainersState> {
+    let subject = address::trainers(&cluster());
+    bus.follow(&subject, Start::Last).await.unwrap()
+}
+
 /// The newest trainers for which `wanted` holds.
 async fn trainers(
     follow: &mut Follow<TrainersState>,
@@ -112,11 +117,7 @@ async fn trainers(
 
 /// Submits trainer a, gives it two nodes by a plan, and waits until their agents run it.
 async fn train_on_two(bus: &Bus, agents: &mut Agents, states: &mut Follow<TrainersState>) {
-    let submit = Request::Submit {
-        trainers: vec![lacuna_testkit::spec("a", 2)],
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    };
+    let submit = lacuna_testkit::submission(vec![lacuna_testkit::spec("a", 2)]);
     assert!(matches!(ask(bus, &submit).await, Reply::Accepted { .. }));
     let state = trainers(states, |s| s.trainers.len() == 1).await;
     let first = plan(1, 1, state.version, &[("a", 0..2)]);
@@ -162,18 +163,7 @@ async fn ask(bus: &Bus, request: &Request) -> Reply {
 
 /// Publishes a snapshot with this number of idle nodes.
 async fn idle(bus: &Bus, nodes: usize) {
-    let at = Timestamp::from_unix(100);
-    let idle = (0..nodes)
-        .map(|n| Hole {
-            node: name(n),
-            since: at,
-        })
-        .collect();
-    let snapshot = NodeEvent {
-        seq: 1,
-        at,
-        kind: EventKind::Snapshot { idle },
-    };
+    let snapshot = lacuna_testkit::snapshot(1, 100, (0..nodes).map(name));
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
 }
@@ -185,20 +175,13 @@ fn members_are_stored_before_any_command_and_go_with_the_trainer() {
         let bus = nats.connect(&cluster(), "test").await;
         idle(&bus, NODES).await;
         let control = start(&nats, Config::default()).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         let program = TrainerSpec {
             launch: lacuna_testkit::launch(Elastic::Restart),
             ..lacuna_testkit::spec("a", 100)
         };
         let a = program.id.clone();
-        let submit = Request::Submit {
-            trainers: vec![program],
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        };
+        let submit = lacuna_testkit::submission(vec![program]);
         trainers(&mut states, |_| true).await;
         assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
         let state = trainers(&mut states, |s| s.trainers.len() == 1).await;
@@ -237,19 +220,12 @@ fn leases_first_then_commands_and_a_restart_touches_nothing() {
         idle(&bus, NODES).await;
         let control = start(&nats, Config::default()).await;
         let mut agents = Agents::new(&nats).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         trainers(&mut states, |_| true).await;
-        let submit = Request::Submit {
-            trainers: vec![
-                lacuna_testkit::spec("a", 100),
-                lacuna_testkit::spec("b", 100),
-            ],
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        };
+        let submit = lacuna_testkit::submission(vec![
+            lacuna_testkit::spec("a", 100),
+            lacuna_testkit::spec("b", 100),
+        ]);
         assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
         assert!(
             matches!(ask(&bus, &submit).await, Reply::Refused { code, .. } if code == "L0008"),
@@ -339,10 +315,7 @@ fn reports_count_that_came_while_control_was_away_though_its_start_ends_their_ru
         idle(&bus, 2).await;
         let control = start(&nats, Config::default()).await;
         let mut agents = Agents::new(&nats).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         train_on_two(&bus, &mut agents, &mut states).await;
         let state = trainers(&mut states, |s| nodes_of(s, "a") == 2).await;
         let run = state.trainers[0].run;
@@ -387,17 +360,10 @@ fn a_second_control_is_noticed() {
     in_virtual_time(async |nats| {
         let bus = nats.connect(&cluster(), "test").await;
         let control = start(&nats, Config::default()).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         let first = trainers(&mut states, |_| true).await;
         assert!(first.version > 1_700_000_000_000, "{}", first.version);
-        let submit = |name: &str| Request::Submit {
-            trainers: vec![lacuna_testkit::spec(name, 4)],
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        };
+        let submit = |name: &str| lacuna_testkit::submission(vec![lacuna_testkit::spec(name, 4)]);
         let cancel = |name: &str| Request::Cancel {
             trainer: TrainerId::new(name).unwrap(),
         };
@@ -482,10 +448,7 @@ async fn a_senders_long_texts_become_short_headers_of_what_follows() {
     let bus = nats.connect(&cluster(), "test").await;
     idle(&bus, 2).await;
     let control = start(&nats, Config::default()).await;
-    let mut states = bus
-        .follow(&address::trainers(&cluster()), Start::Last)
-        .await
-        .unwrap();
+    let mut states = published(&bus).await;
     trainers(&mut states, |_| true).await;
     let requests = address::requests_of(&cluster(), "eve");
     let submit = |name: &str, test_only| {
@@ -544,15 +507,10 @@ async fn a_record_that_the_server_does_not_take_stops_no_other_work() {
     let bus = nats.connect(&cluster(), "test").await;
     idle(&bus, 2).await;
     let control = start(&nats, Config::default()).await;
-    let mut states = bus
-        .follow(&address::trainers(&cluster()), Start::Last)
-        .await
-        .unwrap();
+    let mut states = published(&bus).await;
     trainers(&mut states, |_| true).await;
-    let submit = |names: &[&str]| Request::Submit {
-        trainers: names.iter().map(|n| lacuna_testkit::spec(n, 2)).collect(),
-        tickets: BTreeMap::new(),
-        test_only: false,
+    let submit = |names: &[&str]| {
+        lacuna_testkit::submission(names.iter().map(|n| lacuna_testkit::spec(n, 2)).collect())
     };
     let cancel = |name: &str| Request::Cancel {
         trainer: TrainerId::new(name).unwrap(),
@@ -595,26 +553,10 @@ async fn a_record_that_the_server_does_not_take_stops_no_other_work() {
 fn a_node_asked_back_by_an_event_is_released_and_its_scheduler_is_told() {
     in_virtual_time(async |nats| {
         let bus = nats.connect(&cluster(), "test").await;
-        let at = Timestamp::from_unix(100);
-        let idle = (0..2).map(|n| Hole {
-            node: name(n),
-            since: at,
-        });
-        let snapshot = NodeEvent {
-            seq: 1,
-            at,
-            kind: EventKind::Snapshot {
-                idle: idle.collect(),
-            },
-        };
-        let subject = address::snapshot(&cluster());
-        bus.store(&subject, &snapshot, "").await.unwrap();
+        idle(&bus, 2).await;
         let control = start(&nats, Config::default()).await;
         let mut agents = Agents::new(&nats).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         trainers(&mut states, |_| true).await;
         train_on_two(&bus, &mut agents, &mut states).await;
 
@@ -646,10 +588,7 @@ fn how_long_the_main_scheduler_waited_is_measured() {
     in_virtual_time(async |nats| {
         let bus = nats.connect(&cluster(), "agent").await;
         let control = start(&nats, Config::default()).await;
-        let mut states = bus
-            .follow(&address::trainers(&cluster()), Start::Last)
-            .await
-            .unwrap();
+        let mut states = published(&bus).await;
         let _ = trainers(&mut states, |_| true).await;
         let agent = Agent::new(name(1), Span::from_secs(60));
         let subject = address::agent(&cluster(), &name(1));
@@ -748,31 +687,14 @@ async fn members_meet_by_the_token_of_their_command_which_outlives_control() {
     let mut config = Config::default();
     config.control.store = Some("127.0.0.1:0".to_owned());
     let control = start(&nats, config.clone()).await;
-    let mut states = bus
-        .follow(&address::trainers(&cluster()), Start::Last)
-        .await
-        .unwrap();
+    let mut states = published(&bus).await;
     let spec = |name: &str| TrainerSpec {
-        launch: Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Torchrun {
-                workers_per_node: 1,
-            },
-        },
+        launch: lacuna_testkit::launch(Elastic::Torchrun {
+            workers_per_node: 1,
+        }),
         ..lacuna_testkit::spec(name, 1)
     };
-    let submit = Request::Submit {
-        trainers: vec![spec("a"), spec("b")],
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    };
+    let submit = lacuna_testkit::submission(vec![spec("a"), spec("b")]);
     trainers(&mut states, |_| true).await;
     assert!(matches!(ask(&bus, &submit).await, Reply::Accepted { .. }));
     let state = trainers(&mut states, |s| s.trainers.len() == 2).await;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use lacuna_control_service::Config;
 use lacuna_model::{
-    Allocation, ControlsChange, Directory, EventKind, Hole, Launch, NodeEvent, NodeId, Plan,
-    Timestamp, TrainerId, TrainerSpec, UseLimit, UseState, WithheldBy,
+    Allocation, ControlsChange, Directory, Launch, NodeId, Plan, Timestamp, TrainerId, UseLimit,
+    UseState, WithheldBy,
 };
 use lacuna_runtime::{Bus, Start};
-use lacuna_testkit::{in_virtual_time, spec, until};
+use lacuna_testkit::{in_virtual_time, spec, submission, until};
 use lacuna_trainer::settings::Quota;
 use lacuna_wire::address;
 use lacuna_wire::msg::{AuditRecord, LeaseRecord, PlanState, Reply, Request};
@@ -61,28 +61,9 @@ fn code(reply: &Reply) -> &str {
     }
 }
 
-fn submit(trainers: Vec<TrainerSpec>) -> Request {
-    Request::Submit {
-        trainers,
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    }
-}
-
 /// All nodes are idle.
 async fn snapshot(bus: &Bus) {
-    let at = Timestamp::from_unix(100);
-    let idle = (0..NODES)
-        .map(|n| Hole {
-            node: name(n),
-            since: at,
-        })
-        .collect();
-    let snapshot = NodeEvent {
-        seq: 1,
-        at,
-        kind: EventKind::Snapshot { idle },
-    };
+    let snapshot = lacuna_testkit::snapshot(1, 100, (0..NODES).map(name));
     bus.store(&address::snapshot(&cluster()), &snapshot, "")
         .await
         .unwrap();
@@ -145,7 +126,7 @@ fn controls_hold_at_once_and_over_restarts_of_control_and_an_emptied_server() {
         let bus = nats.connect(&cluster(), "test").await;
         snapshot(&bus).await;
         let control = start(&nats, Config::default()).await;
-        let accepted = ask(&bus, "ann", &submit(vec![spec("a", 8)])).await;
+        let accepted = ask(&bus, "ann", &submission(vec![spec("a", 8)])).await;
         assert!(matches!(accepted, Reply::Accepted { .. }), "{accepted:?}");
         plan(&bus, 1, 0..4).await;
         leased(&bus, 4).await;
@@ -219,7 +200,7 @@ fn only_owners_and_operators_may_and_every_request_is_noted() {
         let control = start(&nats, config).await;
         let mut of_bob = spec("b", 4);
         of_bob.owner = Some("bob".to_owned());
-        let a = ask(&bus, "ann", &submit(vec![spec("a", 4)])).await;
+        let a = ask(&bus, "ann", &submission(vec![spec("a", 4)])).await;
         assert!(matches!(a, Reply::Accepted { .. }), "{a:?}");
         let cancel = Request::Cancel {
             trainer: trainer("a"),
@@ -232,8 +213,8 @@ fn only_owners_and_operators_may_and_every_request_is_noted() {
             is_raw: false,
         };
         let refused = [
-            ("ann", submit(vec![of_bob.clone()]), "L0021"),
-            ("ann", submit(vec![spec("c", 4), spec("d", 4)]), "L0022"),
+            ("ann", submission(vec![of_bob.clone()]), "L0021"),
+            ("ann", submission(vec![spec("c", 4), spec("d", 4)]), "L0022"),
             ("bob", cancel.clone(), "L0021"),
             ("bob", logs, "L0021"),
         ];
@@ -254,7 +235,7 @@ fn only_owners_and_operators_may_and_every_request_is_noted() {
             name: "x".to_owned(),
         };
         assert_eq!(code(&change(&bus, "op", nonsense).await), "L0023");
-        let b = ask(&bus, "op", &submit(vec![of_bob])).await;
+        let b = ask(&bus, "op", &submission(vec![of_bob])).await;
         assert!(matches!(b, Reply::Accepted { .. }), "{b:?}");
         let Reply::Trainers { trainers, .. } =
             ask(&bus, "x", &Request::Trainers { all: true }).await
@@ -326,7 +307,7 @@ fn a_refused_request_of_any_size_leaves_short_plain_records_and_later_ones_are_k
         assert_eq!(code(&reply), "L0020");
         let mut owned = spec("a", 4);
         owned.owner = Some(odd);
-        let reply = ask(&bus, "ann", &submit(vec![owned])).await;
+        let reply = ask(&bus, "ann", &submission(vec![owned])).await;
         assert_eq!(code(&reply), "L0021");
         assert!(matches!(
             change(&bus, "op", ControlsChange::Resume).await,
@@ -379,7 +360,7 @@ fn only_users_of_a_trainer_see_its_arguments_and_environment() {
         // The pool comes first: the trainer must fit.
         snapshot(&bus).await;
         let control = start(&nats, enforced()).await;
-        let accepted = ask(&bus, "ann", &submit(vec![secret])).await;
+        let accepted = ask(&bus, "ann", &submission(vec![secret])).await;
         assert!(matches!(accepted, Reply::Accepted { .. }), "{accepted:?}");
         for (user, sees) in [("ann", true), ("op", true), ("bob", false)] {
             let said = format!("{:?}", ask(&bus, user, &all).await);

@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lacuna_control_service::Config;
-use lacuna_model::{Activity, AgentStatus, Epoch, EventKind, NodeEvent, Span, Timestamp};
+use lacuna_control_service::{Config, Sections};
+use lacuna_model::{AgentStatus, EventKind, NodeEvent, Span, Timestamp};
 use lacuna_runtime::Bus;
 use lacuna_testkit::{Service, in_virtual_and_real_time, in_virtual_time, node, pool};
 use lacuna_wire::address;
@@ -78,6 +78,12 @@ impl Slurm {
         text.lines().map(str::to_owned).collect()
     }
 
+    /// Waits until this number of pilots was submitted.
+    async fn has(&self, control: &Service<Sections>, submitted: usize) {
+        let reached = |_: &_| self.lines("sbatch.log").len() == submitted;
+        control.until("the submissions", reached).await;
+    }
+
     fn config(&self, mode: &str) -> Config {
         let text = format!(
             "[control.pilots]\nmode = \"{mode}\"\npartition = \"filler\"\noverride_check = true\n\
@@ -111,18 +117,9 @@ async fn speak(bus: &Bus, name: &str, leaving: bool) {
 
 async fn speaks(bus: &Bus, name: &str, leaving: bool, gave_back_in: Option<Span>) {
     let status = AgentStatus {
-        node: node(name),
-        epoch: Epoch(0),
-        seq: 0,
-        activity: Activity::Free,
-        released: None,
         leaving,
         gave_back_in,
-        broken: None,
-        ending: None,
-        terms: None,
-        place: None,
-        serves: None,
+        ..lacuna_testkit::status(name)
     };
     let subject = address::agent(&cluster(), &status.node);
     bus.publish(&subject, &status, "").await.unwrap();
@@ -139,11 +136,7 @@ fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
         std::fs::write(slurm.path("jobs/7"), theirs).unwrap();
         let control = start(&nats, slurm.config("on")).await;
         idle(&bus, 1, &["n1", "n2", "n3"]).await;
-        control
-            .until("three submissions", |_| {
-                slurm.lines("sbatch.log").len() == 3
-            })
-            .await;
+        slurm.has(&control, 3).await;
         let lines = slurm.lines("sbatch.log");
         let first = lines.iter().find(|l| l.contains("--nodelist=n1 ")).unwrap();
         for part in [
@@ -163,16 +156,12 @@ fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
             speak(&bus, name, false).await;
         }
         let running = "lacuna_control_pilots{state=\"running\"}";
-        control
-            .until("three run", |c| c.metric(running) == 3.0)
-            .await;
+        control.shows(running, 3.0).await;
         // Control goes; the pilots stay.
         control.stop().await;
         assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
         let control = start(&nats, slurm.config("on")).await;
-        control
-            .until("three are found", |c| c.metric(running) == 3.0)
-            .await;
+        control.shows(running, 3.0).await;
         assert_eq!(control.metric("lacuna_control_pilots_adopted_total"), 3.0);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(slurm.lines("sbatch.log").len(), 3);
@@ -180,9 +169,7 @@ fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
         // Off: ours go, others stay.
         let control = start(&nats, slurm.config("off")).await;
         let ended = "lacuna_control_pilots_ended_total{end=\"cancelled\"}";
-        control
-            .until("three are cancelled", |c| c.metric(ended) == 3.0)
-            .await;
+        control.shows(ended, 3.0).await;
         let cancelled = slurm.lines("scancel.log").join(" ");
         for ours in ["101", "102", "103", "--name=lacuna-pilot"] {
             assert!(cancelled.contains(ours), "{cancelled}");
@@ -197,9 +184,7 @@ fn idle_nodes_get_pilots_which_outlive_control_and_are_adopted_and_cancelled() {
             speaks(&bus, name, true, Some(Span::from_ms(5))).await;
         }
         let left = "lacuna_control_harm_seconds_count{cause=\"idle\"}";
-        control
-            .until("all have left", |c| c.metric(left) == 4.0)
-            .await;
+        control.shows(left, 4.0).await;
         for (seq, name) in [(1, "n1"), (2, "n2"), (3, "n3"), (4, "n4")] {
             let begins = NodeEvent {
                 seq,
@@ -226,25 +211,19 @@ fn a_preempted_pilot_is_followed_by_another_when_its_node_is_idle_again() {
         let bus = nats.connect(&cluster(), "forecast").await;
         let control = start(&nats, slurm.config("on")).await;
         idle(&bus, 1, &["n1"]).await;
-        control
-            .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
-            .await;
+        slurm.has(&control, 1).await;
         speak(&bus, "n1", false).await;
         let running = "lacuna_control_pilots{state=\"running\"}";
-        control.until("it runs", |c| c.metric(running) == 1.0).await;
+        control.shows(running, 1.0).await;
         speak(&bus, "n1", true).await;
         let job = std::fs::read_to_string(slurm.path("jobs/101")).unwrap();
         std::fs::write(slurm.path("jobs/101"), job.replace("RUNNING", "PREEMPTED")).unwrap();
         idle(&bus, 2, &[]).await;
         let preempted = "lacuna_control_pilots_ended_total{end=\"preempted\"}";
-        control
-            .until("it is over", |c| c.metric(preempted) == 1.0)
-            .await;
+        control.shows(preempted, 1.0).await;
         assert_eq!(slurm.lines("sbatch.log").len(), 1);
         idle(&bus, 3, &["n1"]).await;
-        control
-            .until("another", |_| slurm.lines("sbatch.log").len() == 2)
-            .await;
+        slurm.has(&control, 2).await;
         let failed = "lacuna_control_pilots_failed_total{cause=\"died young\"}";
         assert_eq!(control.metric(failed), 0.0);
         control.stop().await;
@@ -259,9 +238,7 @@ fn no_pilot_is_submitted_in_mode_observe_or_without_lists() {
         let control = start(&nats, slurm.config("observe")).await;
         idle(&bus, 1, &["n1"]).await;
         let seen = "lacuna_control_pilots_nodes{state=\"idle\"}";
-        control
-            .until("the pool is seen", |c| c.metric(seen) == 1.0)
-            .await;
+        control.shows(seen, 1.0).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
         control.stop().await;
@@ -288,25 +265,19 @@ fn a_submission_that_is_denied_hangs_or_has_no_program_is_named() {
             |cause: &str| format!("lacuna_control_pilots_refused_total{{cause=\"{cause}\"}}");
         slurm.touch("deny");
         let control = start(&nats, slurm.config("on")).await;
-        control
-            .until("denied", |c| c.metric(&refused("denied")) == 1.0)
-            .await;
+        control.shows(&refused("denied"), 1.0).await;
         control.stop().await;
         std::fs::remove_file(slurm.path("deny")).unwrap();
         slurm.touch("hang");
         let control = start(&nats, slurm.config("on")).await;
-        control
-            .until("hangs", |c| c.metric(&refused("unreachable")) == 1.0)
-            .await;
+        control.shows(&refused("unreachable"), 1.0).await;
         control.stop().await;
         let mut config = slurm.config("on");
         if let Some(pilots) = &mut config.control.pilots {
             pilots.commands.submit = vec!["/no/such/sbatch".to_owned()];
         }
         let control = start(&nats, config).await;
-        control
-            .until("missing", |c| c.metric(&refused("missing")) == 1.0)
-            .await;
+        control.shows(&refused("missing"), 1.0).await;
         control.stop().await;
     });
 }
@@ -336,9 +307,7 @@ fn a_slurm_that_would_harm_batch_jobs_gets_no_pilots_unless_overridden() {
         let fatal = "lacuna_control_pilots_check_conditions{verdict=\"fatal\"}";
         let control = start(&nats, checked(&slurm, &bad, false)).await;
         let observes = "lacuna_control_pilots_mode{mode=\"observe\"}";
-        control
-            .until("observes", |c| c.metric(observes) == 1.0)
-            .await;
+        control.shows(observes, 1.0).await;
         assert!(control.metric(fatal) >= 1.0);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
@@ -390,9 +359,7 @@ fn an_observer_counts_what_plans_would_have_used_and_what_was_taken() {
         // A batch job takes one of the plan and one that is not in it.
         idle(&bus, 2, &["n2"]).await;
         let wanted = "lacuna_control_observed_wanted_nodes_total";
-        control
-            .until("one is wanted", |c| c.metric(wanted) == 1.0)
-            .await;
+        control.shows(wanted, 1.0).await;
         assert_eq!(
             control.metric("lacuna_control_observed_delay_seconds_total"),
             3.0

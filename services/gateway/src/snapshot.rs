@@ -419,7 +419,7 @@ fn kinds(view: &View) -> Vec<KindRow<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Activity, AgentStatus, Epoch, Span};
+    use lacuna_model::{AgentStatus, Span};
     use lacuna_testkit::{events, node, pool, record, spec};
     use lacuna_wire::msg::{PoolState, TrainersState};
     use serde_json::{Value, json};
@@ -521,18 +521,9 @@ mod tests {
         }
         for (name, ms) in [("x", 5), ("y", 9), ("z", 400)] {
             let status = AgentStatus {
-                node: node(name),
-                epoch: Epoch(1),
-                seq: 1,
-                activity: Activity::Free,
-                released: None,
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
-                broken: None,
-                ending: None,
-                terms: None,
-                place: None,
-                serves: None,
+                ..lacuna_testkit::status(name)
             };
             view.take_agent(status, Timestamp::from_unix(11));
         }

@@ -267,7 +267,6 @@ impl View {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Activity, Epoch};
     use lacuna_testkit::{node, pool, record, spec};
 
     use super::*;
@@ -351,18 +350,9 @@ mod tests {
     fn only_the_last_status_has_the_time_of_giving_back() {
         let mut view = View::new(Span::from_secs(3600));
         let mut status = AgentStatus {
-            node: node("a"),
-            epoch: Epoch(1),
-            seq: 1,
-            activity: Activity::Free,
             released: Some("wanted".to_owned()),
             leaving: true,
-            gave_back_in: None,
-            broken: None,
-            ending: None,
-            terms: None,
-            place: None,
-            serves: None,
+            ..lacuna_testkit::status("a")
         };
         view.take_agent(status.clone(), Timestamp::from_unix(1));
         assert!(view.given_back.is_empty());

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use lacuna_gateway_service::{Config, Context};
 use lacuna_gateway_service::{GatewayArgs, Metrics, run_at};
-use lacuna_model::{Activity, AgentStatus, ClusterId, Epoch, Span, Timestamp, Topology};
+use lacuna_model::{AgentStatus, ClusterId, Span, Timestamp, Topology};
 use lacuna_runtime::config::Gateway;
 use lacuna_runtime::metrics::{Registry, expose};
 use lacuna_runtime::{Bus, ClusterClock, Health, Tasks, bus};
@@ -271,18 +271,10 @@ async fn states_of_the_services_are_shown_as_they_change() {
     publish_pool(&bus, 3, &["b", "c"]).await;
     publish_trainers(&bus, 3, &["c"]).await;
     let status = AgentStatus {
-        node: node("a"),
-        epoch: Epoch(1),
-        seq: 1,
-        activity: Activity::Free,
         released: Some("wanted".to_owned()),
         leaving: true,
         gave_back_in: Some(Span::from_ms(7)),
-        broken: None,
-        ending: None,
-        terms: None,
-        place: None,
-        serves: None,
+        ..lacuna_testkit::status("a")
     };
     bus.publish(&address::agent(&cluster(), &node("a")), &status, "")
         .await

@@ -254,7 +254,7 @@ pub(super) fn environment(
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{RescaleCost, RunId, ScalingCurve, Timestamp, Token, TrainerId};
+    use lacuna_model::Token;
 
     use super::*;
 
@@ -294,30 +294,15 @@ mod tests {
     #[test]
     fn torchrun_gets_the_token_by_its_environment_and_not_by_an_argument() {
         let launch = |elastic| lacuna_testkit::launch(elastic);
+        let torch = launch(Elastic::Torchrun {
+            workers_per_node: 2,
+        });
         let mut part = Assignment {
-            trainer: TrainerId::new("t").unwrap(),
-            run: RunId(3),
             rank: 1,
             nodes: 2,
-            launch: launch(Elastic::Torchrun {
-                workers_per_node: 2,
-            })
-            .into(),
-            throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-            rescale: RescaleCost {
-                up_s: 0.0,
-                down_s: 0.0,
-                start_s: None,
-            },
-            work: Work::UntilExit,
-            samples_before: 0.0,
-            owed: 0.0,
-            since: Timestamp::from_unix(0),
-            checkpoint: None,
             store: Some("host:29400".to_owned()),
             token: Some(Token::new(7)),
-            owner: None,
-            shared_account: None,
+            ..lacuna_testkit::assignment("t", 3, torch.clone())
         };
         let node = NodeId::new("n").unwrap();
         let files = Files::new(Path::new("/work"), "t", &node, part.run);
@@ -338,10 +323,7 @@ mod tests {
         part.launch = launch(Elastic::REGROUP).into();
         let ours = environment(&part, &node, &[], &files);
         assert!(!ours.iter().any(|(_, value)| value.contains(&secret)));
-        part.launch = launch(Elastic::Torchrun {
-            workers_per_node: 2,
-        })
-        .into();
+        part.launch = torch.into();
         part.token = None;
         let refused = command_line(&part, &torchrun, &files).unwrap_err();
         assert!(refused.contains("[control] store"), "{refused}");

@@ -125,32 +125,15 @@ fn unknown(part: &Assignment, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Launch, RescaleCost, RunId, ScalingCurve, Timestamp, Work};
+    use lacuna_model::{Launch, RunId};
 
     use super::*;
 
     fn part(rank: u32, nodes: u32) -> Assignment {
         Assignment {
-            trainer: TrainerId::new("t").unwrap(),
-            run: RunId(3),
             rank,
             nodes,
-            launch: Launch::Simulated.into(),
-            throughput: ScalingCurve::linear(1.0, 4).unwrap(),
-            rescale: RescaleCost {
-                up_s: 0.0,
-                down_s: 0.0,
-                start_s: None,
-            },
-            work: Work::UntilExit,
-            samples_before: 0.0,
-            owed: 0.0,
-            since: Timestamp::from_unix(0),
-            checkpoint: None,
-            store: None,
-            token: None,
-            owner: None,
-            shared_account: None,
+            ..lacuna_testkit::assignment("t", 3, Launch::Simulated)
         }
     }
 

@@ -13,9 +13,7 @@ fn an_operator_stops_all_pilots_and_resumes() {
         let bus = nats.connect(&cluster(), "forecast").await;
         let control = start(&nats, slurm.config("on")).await;
         idle(&bus, 1, &["n1"]).await;
-        control
-            .until("a submission", |_| slurm.lines("sbatch.log").len() == 1)
-            .await;
+        slurm.has(&control, 1).await;
         let ask = async |request: PilotsRequest| {
             let subject = address::pilots_of(&cluster(), "tester");
             let reply: Reply = bus

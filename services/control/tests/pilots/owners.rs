@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_control_service::Sections;
-use lacuna_model::{
-    Allocation, Command, Directory, Elastic, Hole, Launch, NodeId, Plan, TrainerId, TrainerSpec,
-};
+use lacuna_model::{Allocation, Command, Elastic, NodeId, Plan, TrainerId, TrainerSpec};
 use lacuna_runtime::{Follow, Start};
 use lacuna_testkit::Server;
 use lacuna_ticket::{Signed, Ticket, digest};
@@ -48,17 +45,7 @@ fn config(slurm: &Slurm) -> Config {
 fn program(id: &str, owner: &str) -> TrainerSpec {
     TrainerSpec {
         owner: Some(owner.to_owned()),
-        launch: Launch::Command {
-            program: "/bin/train".to_owned(),
-            args: vec![id.to_owned()],
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
-        },
+        launch: lacuna_testkit::command("/bin/train", &[id], Elastic::Restart),
         ..lacuna_testkit::spec(id, 4)
     }
 }
@@ -162,6 +149,11 @@ impl Fleet {
         }
     }
 
+    async fn until_runs(&mut self, node: &str, trainer: &str) {
+        let runs = |fleet: &Self| fleet.runs(node).as_deref() == Some(trainer);
+        self.until("it runs there", runs).await;
+    }
+
     /// The planner gives nodes, from the present trainers.
     async fn plan(&mut self, given: &[(&str, &[&str])]) {
         self.generation += 1;
@@ -196,9 +188,7 @@ async fn two_owners(bus: &Bus, control: &Service<Sections>) {
         assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     }
     let admitted = "lacuna_control_trainers{phase=\"active\"}";
-    control
-        .until("admitted", |c| c.metric(admitted) == 2.0)
-        .await;
+    control.shows(admitted, 2.0).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -210,18 +200,8 @@ fn asked(slurm: &Slurm, parts: &[&str]) -> usize {
 
 /// The nodes are holes, for control and for the executor.
 async fn open(bus: &Bus, names: &[&str]) {
-    let at = Timestamp::from_unix(100);
-    let hole = |name: &&str| Hole {
-        node: node(name),
-        since: at,
-    };
-    let snapshot = NodeEvent {
-        seq: 1,
-        at,
-        kind: EventKind::Snapshot {
-            idle: names.iter().map(hole).collect(),
-        },
-    };
+    let nodes = names.iter().map(|name| node(name));
+    let snapshot = lacuna_testkit::snapshot(1, 100, nodes);
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &snapshot, "").await.unwrap();
     idle(bus, 1, names).await;
@@ -238,11 +218,7 @@ fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
         let listed = "lacuna_control_pilots_command_seconds_count{command=\"list\"}";
         control.until("lists", |c| c.metric(listed) >= 3.0).await;
         // At the door: no ticket, and one of another's.
-        let bare = Request::Submit {
-            trainers: vec![program("a", "ann")],
-            tickets: BTreeMap::new(),
-            test_only: false,
-        };
+        let bare = lacuna_testkit::submission(vec![program("a", "ann")]);
         let forged = signed(program("a", "ann"), "eve");
         for (request, said) in [(bare, "no ticket"), (forged, "signed by eve")] {
             match ask(&bus, &request).await {
@@ -274,9 +250,7 @@ fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
             .await;
         assert_eq!(slurm.lines("helper.log").len(), 1);
         fleet.come("n1", "a");
-        fleet
-            .until("a runs", |f| f.runs("n1").as_deref() == Some("a"))
-            .await;
+        fleet.until_runs("n1", "a").await;
         // It gives the node back, then its pilot goes, then bob's comes.
         fleet.plan(&[("b", &["n1"])]).await;
         let cancel = [
@@ -298,9 +272,7 @@ fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
             .until("a pilot of bob's", |_| asked(&slurm, &of_bob) == 1)
             .await;
         fleet.come("n1", "b");
-        fleet
-            .until("b runs", |f| f.runs("n1").as_deref() == Some("b"))
-            .await;
+        fleet.until_runs("n1", "b").await;
         let cause = "lacuna_control_pilots_cancelled_total{cause=\"other trainer\"}";
         assert_eq!(control.metric(cause), 1.0);
         // The helper hears that a trainer is over, also after a restart of control.
@@ -319,9 +291,7 @@ fn owners_pilots_come_after_the_plan_and_a_node_changes_hands() {
             .until("an end again", |_| asked(&slurm, &end) == 2)
             .await;
         let running = "lacuna_control_pilots{state=\"running\"}";
-        control
-            .until("bob's is adopted", |c| c.metric(running) == 1.0)
-            .await;
+        control.shows(running, 1.0).await;
         assert_eq!(asked(&slurm, &["\"do\":\"submit\""]), 2);
         assert_eq!(slurm.lines("sbatch.log"), Vec::<String>::new());
         assert_eq!(slurm.lines("scancel.log"), Vec::<String>::new());
@@ -341,13 +311,9 @@ fn a_refused_ticket_holds_back_its_trainer_alone() {
         two_owners(&bus, &control).await;
         fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
         let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
-        control
-            .until("ann's is refused", |c| c.metric(refused) == 1.0)
-            .await;
+        control.shows(refused, 1.0).await;
         let submitted = "lacuna_control_pilots_submitted_total";
-        control
-            .until("bob's runs", |c| c.metric(submitted) == 1.0)
-            .await;
+        control.shows(submitted, 1.0).await;
         let asked_for = Request::Trainer {
             trainer: TrainerId::new("a").unwrap(),
         };
@@ -363,14 +329,10 @@ fn a_refused_ticket_holds_back_its_trainer_alone() {
             "{reason}"
         );
         fleet.come("n2", "b");
-        fleet
-            .until("b runs", |f| f.runs("n2").as_deref() == Some("b"))
-            .await;
+        fleet.until_runs("n2", "b").await;
         // The node that ann's trainer could not use is bob's.
         fleet.plan(&[("b", &["n1", "n2"])]).await;
-        control
-            .until("another of bob's", |c| c.metric(submitted) == 2.0)
-            .await;
+        control.shows(submitted, 2.0).await;
         assert_eq!(control.metric(refused), 1.0);
         control.stop().await;
     });
@@ -393,9 +355,7 @@ fn a_trainer_whose_owner_signs_again_is_tried_at_once() {
         two_owners(&bus, &control).await;
         fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
         let refused = "lacuna_control_pilots_refused_total{cause=\"owner\"}";
-        control
-            .until("ann's is refused", |c| c.metric(refused) == 1.0)
-            .await;
+        control.shows(refused, 1.0).await;
         std::fs::remove_file(slurm.path("refuse-ann")).unwrap();
         let renew = |spec: TrainerSpec, by: &str| Request::Renew {
             ticket: ticket(&spec, by, 7200),
@@ -417,9 +377,7 @@ fn a_trainer_whose_owner_signs_again_is_tried_at_once() {
         assert!(matches!(renewed, Reply::Accepted { .. }), "{renewed:?}");
         fleet.plan(&[("a", &["n1"]), ("b", &["n2"])]).await;
         let submitted = "lacuna_control_pilots_submitted_total";
-        control
-            .until("ann's and bob's run", |c| c.metric(submitted) == 2.0)
-            .await;
+        control.shows(submitted, 2.0).await;
         let of_ann = ["\"do\":\"submit\"", "\\\"owner\\\":\\\"ann\\\""];
         assert_eq!(asked(&slurm, &of_ann), 2, "with the old and the new ticket");
         control.stop().await;

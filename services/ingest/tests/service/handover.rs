@@ -246,46 +246,6 @@ fn external_node(payload: &[u8]) -> String {
 }
 
 #[test]
-fn of_many_that_start_at_once_one_goes_on_with_every_event() {
-    in_virtual_time(async |nats| {
-        let bus = nats.connect(&cluster(), "test").await;
-        let now = soon();
-        let config = || {
-            let mut config = Config::default();
-            config.ingest.snapshot_every = Span::from_ms(200);
-            config
-        };
-        let burst = async {
-            for number in 0..200 {
-                external(&bus, &[], &event_text("idle", &name(number), now)).await;
-            }
-        };
-        let starts = async {
-            let mut all = Vec::new();
-            for _ in 0..4 {
-                all.push(start(&nats, config()).await);
-            }
-            all
-        };
-        let ((), all) = tokio::join!(burst, starts);
-        until("one goes on alone", async || {
-            let left = all.iter().filter(|ingest| ingest.is_running());
-            (left.count() == 1).then_some(())
-        })
-        .await;
-        external(&bus, &[], &event_text("idle", &name(200), now)).await;
-        let expected: Vec<String> = (0..=200).map(name).collect();
-        snapshot_when(&bus, |s| idle_in(s) == expected).await;
-        for ingest in all {
-            match ingest.is_running() {
-                true => ingest.stop().await,
-                false => beaten(ingest).await,
-            }
-        }
-    });
-}
-
-#[test]
 fn lost_writes_of_the_server_do_not_count_as_another_ingest() {
     in_virtual_time(async |mut nats| {
         let bus = nats.connect(&cluster(), "test").await;
