@@ -274,7 +274,7 @@ pub struct TrainerRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix_rate: Option<f64>,
     /// What its owner has signed, so that pilots may run its program under their account: a packed
-    /// ticket (`lacuna-ticket`). Kept where control submits pilots through the helper.
+    /// ticket (`lacuna-owner`). Kept where control submits pilots through the helper.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ticket: Option<String>,
 }

@@ -6,7 +6,7 @@
 //! is not cut short (`_print_str` in Slurm's `print.c`).
 
 use lacuna_model::NodeId;
-use lacuna_trace::{FieldError, excerpt, hosts};
+use lacuna_records::{FieldError, excerpt, hosts};
 
 /// The character behind every field but the last.
 pub const SEPARATOR: char = '\u{1f}';

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::kinds::KindRules;
 use crate::live::Live;
 use crate::settings::{Flux, Lsf, Pbs, Slurm};
-use crate::topology::TopologyOptions;
 use crate::{SchedulerName, Sections};
 use time_text::TimeText;
 
@@ -179,15 +178,6 @@ fn one() -> f64 {
 }
 
 impl Ingest {
-    /// What the readers of topologies need besides the file.
-    #[must_use]
-    pub fn topology_options(&self) -> TopologyOptions {
-        TopologyOptions {
-            keys: self.topology_keys.clone(),
-            rails: self.topology_rails.clone(),
-        }
-    }
-
     /// The sections of live schedulers.
     #[must_use]
     pub fn sections(&self) -> Sections<'_> {
@@ -247,7 +237,7 @@ impl Ingest {
             let expected = "the scheduler of a section, as slurm with [ingest.slurm], or a file";
             return SettingError::unless(false, "ingest.topology", name, expected);
         };
-        let question = live.topology(&self.topology_options());
+        let question = live.topology(&self.topology_keys);
         question
             .map(|_| ())
             .map_err(|lacks| lacks.setting("ingest.topology"))

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lacuna_model::NodeId;
-use lacuna_trace::JobOutcome;
+use lacuna_records::JobOutcome;
 
 /// Job id of the scheduler: `4711`, `4711_3`, `4711.server`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{KindName, NodeId, NodeKinds, SchedulerName, SettingError};
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -28,12 +28,20 @@ mod missing;
 mod node_status;
 pub mod pbs;
 pub mod scheduler;
-pub mod settings;
 mod shared;
 pub mod slurm;
 pub mod submit;
-pub mod topology;
 mod unsupported;
+
+/// The sections of live schedulers, as `[ingest.slurm]`, each in the folder of its scheduler, and what
+/// they share.
+pub mod settings {
+    pub use crate::flux::Flux;
+    pub use crate::lsf::Lsf;
+    pub use crate::pbs::Pbs;
+    pub use crate::shared::{Following, Marks, Polling};
+    pub use crate::slurm::{Answers, Slurm};
+}
 
 pub use answer::{AnswerError, RECORD_END, SEPARATOR};
 pub use job::JobState;

@@ -9,15 +9,14 @@ use std::fmt;
 use std::path::Path;
 
 use jiff::tz::TimeZone;
-use lacuna_model::{NodeId, SchedulerName, SettingError, Timestamp, Topology};
-use lacuna_trace::FieldError;
+use lacuna_model::{NodeId, SchedulerName, SettingError, Timestamp};
+use lacuna_records::FieldError;
 use serde_json::Value;
 
 use crate::answer::AnswerError;
 use crate::labels::Labels;
 use crate::node_status::NodeStatus;
 use crate::shared::{Following, Polling};
-use crate::topology::TopologyOptions;
 use crate::unsupported::{Unsupported, lacks};
 
 /// A command whose output is read.
@@ -153,26 +152,20 @@ pub trait Live: fmt::Debug + Send + Sync {
         let _ = nodes;
     }
 
-    /// How it is asked where nodes are.
+    /// How it is asked where nodes are. The answer is read as a file of the same form is; `keys` are the
+    /// resources that name switches, where a scheduler needs them.
     ///
     /// # Errors
     /// [`Unsupported`] if it does not say.
-    fn topology(&self, options: &TopologyOptions) -> Result<Question, Unsupported> {
-        let _ = options;
+    fn topology(&self, keys: &[String]) -> Result<Question, Unsupported> {
+        let _ = keys;
         Err(lacks(self.scheduler(), "topology", NO_TOPOLOGY))
     }
 
-    /// Reads where nodes are. A topology of an unknown kind is empty, with a note.
-    ///
-    /// # Errors
-    /// [`AnswerError`] if the answer cannot be used.
-    fn read_topology(
-        &self,
-        answer: &str,
-        options: &TopologyOptions,
-    ) -> Result<(Topology, Option<String>), AnswerError> {
-        let read = crate::topology::read(answer, options)?;
-        Ok((read.topology, read.note))
+    /// Whether an answer says that the scheduler knows no topology.
+    fn has_no_topology(&self, answer: &str) -> bool {
+        let _ = answer;
+        false
     }
 
     /// How it is asked what tells nodes apart.

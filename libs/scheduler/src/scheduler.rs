@@ -1,16 +1,18 @@
 //! A batch scheduler: one trait, one folder, one row of a list ([`row`](crate::row)).
 //!
-//! **One more scheduler** needs:
+//! **One more scheduler** needs six files of the product:
 //!
 //! | file | what the scheduler needs there |
 //! |---|---|
 //! | `<name>/` | a folder: the section of the configuration, a [`Live`] that reads answers, a [`crate::submit::Submitter`] for pilots if it runs them, and a [`Scheduler`] that names them |
-//! | `scheduler.rs`, here and in `lacuna-model` | here its section in [`Sections`]; there the variant of [`SchedulerName`] and its place in `ALL` |
+//! | `scheduler.rs` in `lacuna-model` | the variant of [`SchedulerName`], and its place in `ALL` |
+//! | `scheduler.rs` | its section in [`Sections`] |
 //! | `list.rs` | its [`row`](crate::row) |
-//! | `lib.rs`, `settings.rs` | the module, and the name of its section |
-//! | the struct `Ingest` (`grep -rl 'struct Ingest {'`) | the section, a line each in the struct, in its default and in `sections` |
-//! | `tests/all/<name>.rs` | answers, recorded or from the manual, and how they are read |
-//! | `deploy/configure.md`, `CHANGELOG.md` | its section, and its row in the table of schedulers, which a test demands |
+//! | `lib.rs` | the module, and the name of its section in `settings` |
+//! | `ingest.rs` | the section, a line each in the struct `Ingest`, in its default and in `sections` |
+//!
+//! Beside them `tests/all/<name>.rs` has answers, recorded or from the manual; `deploy/configure.md` its
+//! section and its row in the table of schedulers, which a test demands; `CHANGELOG.md` a line.
 //!
 //! Every method but a few has a default, which refuses with a remedy ([`Unsupported`]). Ingest, control,
 //! pilot-helper and `lacuna check` take their schedulers from [`SchedulerName::ALL`]; none names one.

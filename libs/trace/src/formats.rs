@@ -15,7 +15,7 @@
 //!
 //! Every command takes its formats from `Format::ALL`; the first one there that knows a log reads it.
 //! A [`JobRecord`] is one life of a batch job: without `start` it never ran, without `end` it still
-//! runs, and without `hosts` (Slurm's notation, [`crate::hosts`]) a simulated batch scheduler places
+//! runs, and without `hosts` (Slurm's notation, [`lacuna_records::hosts`]) a simulated batch scheduler places
 //! it. [`crate::fields`] and [`crate::times`] read values and make the error that names a damaged one.
 
 mod clusters;

@@ -8,9 +8,9 @@ use std::io::BufRead;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_records::fields::unexpected;
 use serde::{Deserialize, Serialize};
 
-use crate::fields::unexpected;
 use crate::rows::{Names, Rows, time};
 use crate::{FieldError, ReadError, open};
 

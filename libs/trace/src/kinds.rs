@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use lacuna_model::{KindName, NodeId};
+use lacuna_records::fields::unexpected;
+use lacuna_records::hosts;
 
-use crate::fields::unexpected;
-use crate::hosts;
 use crate::rows::Rows;
 use crate::{ReadError, open};
 

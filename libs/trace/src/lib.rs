@@ -6,35 +6,31 @@
 
 mod error;
 mod event_batches;
-pub mod fields;
 mod format;
 mod formats;
 mod holes;
-pub mod hosts;
 mod job;
 mod kinds;
 mod layers;
-pub mod lenient;
 mod lines;
 mod log;
 mod nodes;
 mod planned;
 mod reading;
-pub mod records;
 mod rows;
 mod source;
 pub mod tail;
-pub mod times;
 pub mod topology;
 mod trainers;
 mod write;
 
-pub use error::{FieldError, ReadError, excerpt};
+pub use error::ReadError;
 pub use event_batches::{EventBatch, Window, event_batches};
 pub use format::Format;
 pub use holes::{HEADER, HoleList, HoleReader, Refused, read_holes};
-pub use job::{JobOutcome, JobRecord};
+pub use job::JobRecord;
 pub use kinds::{KINDS_HEADER, read_kinds};
+pub use lacuna_records::{FieldError, JobOutcome};
 pub use layers::{Layers, LayersError};
 pub use log::{HoleLog, JobLog, Log};
 pub use nodes::{first_nodes, read_nodes};

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId, PlannedStart, Timestamp};
+use lacuna_records::fields::unexpected;
 
-use crate::fields::unexpected;
 use crate::rows::{Names, Rows, time};
 use crate::{FieldError, ReadError, open};
 

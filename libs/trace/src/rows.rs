@@ -5,9 +5,10 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{NodeId, Timestamp};
+use lacuna_records::excerpt;
+use lacuna_records::fields::{self, unexpected};
 
-use crate::error::{excerpt, failed};
-use crate::fields::{self, unexpected};
+use crate::error::failed;
 use crate::{FieldError, ReadError};
 
 /// Seconds from 1970 to the year 10000. A greater number is an error, as milliseconds taken for

@@ -32,8 +32,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use lacuna_model::Topology;
+use lacuna_records::excerpt;
 
-use crate::error::{excerpt, failed};
+use crate::error::failed;
 use crate::{ReadError, open};
 
 pub use error::{Contradiction, Disagreement, Fault, TopologyError};

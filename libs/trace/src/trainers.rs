@@ -35,11 +35,11 @@ use lacuna_model::{
     Distance, KindError, KindName, KindRates, Launch, MixedPoint, RescaleCost, ScalingCurve,
     SpecError, Stage, Staged, Stages, Timestamp, TrainerId, TrainerSpec, Work,
 };
+use lacuna_records::fields::LATEST_S;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use crate::error::failed;
-use crate::fields::LATEST_S;
 use crate::{FieldError, Layers, ReadError, open};
 
 /// What a point in time may be.

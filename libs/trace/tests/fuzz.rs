@@ -9,7 +9,8 @@
     reason = "helpers of tests may panic"
 )]
 
-use lacuna_trace::{Format, HoleList, JobRecord, Log, Reading, Window, event_batches, hosts};
+use lacuna_records::hosts;
+use lacuna_trace::{Format, HoleList, JobRecord, Log, Reading, Window, event_batches};
 
 use crate::mutate::{self, Lines, Mutator, as_format, cases, located, log, open, real};
 

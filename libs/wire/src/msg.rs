@@ -292,7 +292,7 @@ pub enum Request {
         /// Only check them.
         test_only: bool,
         /// What their owners have signed, so that pilots may run their programs under the owners'
-        /// accounts: packed tickets (`lacuna-ticket`).
+        /// accounts: packed tickets (`lacuna-owner`).
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         tickets: BTreeMap<TrainerId, String>,
     },
@@ -300,7 +300,7 @@ pub enum Request {
     Renew {
         /// The trainer.
         trainer: TrainerId,
-        /// The packed ticket (`lacuna-ticket`).
+        /// The packed ticket (`lacuna-owner`).
         ticket: String,
     },
     /// End a trainer.

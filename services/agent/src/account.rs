@@ -6,8 +6,8 @@
 //! needs no other program: `setpriv` would run as root with the environment that the submitter
 //! wrote, or show it in its arguments, and `systemd-run` takes processes away from their guard.
 
-use lacuna_account::{Account, NoAccount};
 use lacuna_model::Assignment;
+use lacuna_owner::{Account, NoAccount};
 use lacuna_trainer::settings::{Agent, RunAs};
 use nix::unistd::{Uid, User};
 

@@ -41,7 +41,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::descendants::{adopt, complain, is_stopped, kill_below, wait_for};
 use crate::untrusted;
-use lacuna_account::Account;
+use lacuna_owner::Account;
 use workers::Workers;
 
 pub use become_owner::{OWNER, become_owner};

@@ -15,8 +15,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lacuna_account::Account;
 use lacuna_model::NodeId;
+use lacuna_owner::Account;
 use lacuna_runtime::Stopwatch;
 use nix::libc::{O_DIRECTORY, O_NOFOLLOW};
 use nix::unistd::fchdir;

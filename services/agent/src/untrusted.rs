@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use nix::libc::{O_NOFOLLOW, O_NONBLOCK};
 use nix::unistd::Uid;
 
-use lacuna_account::Account;
+use lacuna_owner::Account;
 
 /// Write permission of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;

@@ -19,9 +19,9 @@ use lacuna_agent_service::{
 use lacuna_model::{
     Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, RunId, Span, Timestamp,
 };
+use lacuna_owner::{Ticket, digest};
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::{Need, or_skip};
-use lacuna_ticket::{Ticket, digest};
 use lacuna_trainer::agent::Exit;
 use lacuna_trainer::settings::{Agent, RunAs};
 use nix::unistd::{User, geteuid};

@@ -223,6 +223,7 @@ mod tests {
             "lacuna help L0007",
             "lacuna watch",
             "lacuna check slurm --config slurm.conf --partition filler --json",
+            "lacuna check flux --answers queues.txt plugins.txt config.json --partition batch",
             "lacuna check topology nodes.json --keys switch,cabinet --json",
             "lacuna observe report --since 24h",
             "lacuna report --json",

@@ -418,6 +418,48 @@ fn a_signal_ends_the_program_that_a_command_waits_for_and_leaves_no_file() {
     }
 }
 
+#[test]
+fn a_flux_is_judged_by_its_answers_live_or_in_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let queues = file("queues", "debug|enabled|started\nbatch*|enabled|started\n");
+    let plugins = file("plugins", ".update-duration\nkillbot.so\n");
+    let config = file(
+        "config",
+        r#"{"job-manager": {"killbot": {"kill-after": 1}}}"#,
+    );
+    let none = file("none", "");
+    // A program that answers as these files do.
+    let flux = format!(
+        "#!/bin/sh\ncase \"$1\" in queue) cat {queues};; jobtap) cat {plugins};; config) cat {config};; esac\n"
+    );
+    file("flux", &flux);
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(dir.path().join("flux"), mode).unwrap();
+    let path = format!(
+        "{}:{}",
+        dir.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let check = |more: &[&str], path: &str| {
+        let words = [&["check", "flux", "--partition", "batch", "--json"], more].concat();
+        let output = lacuna(&words).env("PATH", path).output().unwrap();
+        (output.status.code(), json(&output)["verdict"].clone())
+    };
+    let recorded = ["--answers", &queues, &plugins, &config];
+    let without_killbot = ["--answers", &queues, &none, &config];
+    let empty = dir.path().join("empty").display().to_string();
+    assert_eq!(check(&[], &path), (Some(0), "ok".into()));
+    assert_eq!(check(&recorded, &empty), (Some(0), "ok".into()));
+    assert_eq!(check(&without_killbot, &path), (Some(1), "fatal".into()));
+    // Where no Flux is, nothing proves that pilots yield.
+    assert_eq!(check(&[], &empty), (Some(1), "fatal".into()));
+}
+
 /// A disk of 64 MiB, as long as it lives.
 struct Disk(std::path::PathBuf);
 

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{ClusterId, Launch, Timestamp, TrainerId, TrainerRecord, TrainerSpec};
+use lacuna_owner::{Signed, digest};
 use lacuna_runtime::clock::wall;
-use lacuna_ticket::{Signed, digest};
 
 use crate::access::Denied;
 use crate::audit::plain;
@@ -118,7 +118,7 @@ fn fits(
 #[cfg(test)]
 mod tests {
     use lacuna_model::Span;
-    use lacuna_ticket::Ticket;
+    use lacuna_owner::Ticket;
     use nkeys::KeyPair;
 
     use super::*;

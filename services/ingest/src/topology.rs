@@ -15,6 +15,7 @@ use lacuna_scheduler::kinds::Labels;
 use lacuna_scheduler::live::{Live, Question};
 use lacuna_scheduler::{AnswerError, Unsupported, lsf};
 use lacuna_trace::ReadError;
+use lacuna_trace::topology::{self, TopologyOptions};
 use lacuna_wire::address;
 use lacuna_wire::msg::TopologyState;
 use prometheus::IntCounter;
@@ -88,7 +89,7 @@ impl Asking {
     /// If it does not say.
     pub(crate) fn question(&self, live: &dyn Live) -> Result<Question, Unsupported> {
         match self.asked {
-            Asked::Topology => live.topology(&self.settings.topology_options()),
+            Asked::Topology => live.topology(&self.settings.topology_keys),
             Asked::Kinds => live.kinds(),
         }
     }
@@ -100,8 +101,14 @@ impl Asking {
     pub(crate) fn read(&mut self, live: &dyn Live, answer: &str) -> Result<News, AnswerError> {
         match self.asked {
             Asked::Topology => {
-                let options = self.settings.topology_options();
-                Ok(self.noted(live.read_topology(answer, &options)?))
+                if live.has_no_topology(answer) {
+                    return Ok(self.noted((Topology::default(), None)));
+                }
+                let read = topology::read(answer, &options(&self.settings));
+                let read = read.map_err(|error| AnswerError::Unreadable {
+                    reason: error.to_string(),
+                })?;
+                Ok(self.noted((read.topology, read.note)))
             }
             Asked::Kinds => self.kinds(&live.labels(answer)?),
         }
@@ -164,8 +171,7 @@ impl Asking {
         match self.asked {
             Asked::Topology => match self.settings.topology_source() {
                 Some(TopologySource::File(path)) => {
-                    let options = self.settings.topology_options();
-                    let read = lacuna_trace::topology::load(path, &options)?;
+                    let read = topology::load(path, &options(&self.settings))?;
                     Ok(self.noted((read.topology, read.note)))
                 }
                 _ => Err("the topology is in no file".into()),
@@ -175,9 +181,17 @@ impl Asking {
     }
 }
 
+/// What the readers of topologies need besides a text.
+fn options(settings: &Ingest) -> TopologyOptions {
+    TopologyOptions {
+        keys: settings.topology_keys.clone(),
+        rails: settings.topology_rails.clone(),
+    }
+}
+
 /// Reads the file with the topology. One of an unknown kind is empty, and is named.
 fn load(path: &Path, settings: &Ingest) -> Result<Topology, ReadError> {
-    let read = lacuna_trace::topology::load(path, &settings.topology_options())?;
+    let read = topology::load(path, &options(settings))?;
     if let Some(note) = read.note {
         tracing::warn!(file = %path.display(), note, "topology not used");
     }

@@ -8,8 +8,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use lacuna_model::{Timestamp, TrainerId};
+use lacuna_owner::Ticket;
 use lacuna_scheduler::job::JobId;
-use lacuna_ticket::Ticket;
 use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use lacuna_account::Account;
+use lacuna_owner::Account;
 use lacuna_scheduler::submit::{CommandLine, CommandOutput, RunError};
 
 use crate::config::Settings;

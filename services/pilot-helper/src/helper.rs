@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
-use lacuna_account::Account;
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_owner::{Account, Signed, VARIABLE};
 use lacuna_scheduler::job::JobId;
 use lacuna_scheduler::submit::{CommandLine, CommandOutput, RunError};
-use lacuna_ticket::Signed;
 
 use crate::book::Book;
 use crate::command;
@@ -114,7 +113,7 @@ impl Helper {
         }
         let (first, rest) = &self.config.script;
         let word = signed.packed().map_err(io::Error::other)?;
-        let script = format!("{first}\nexport {}={word}\n{rest}", lacuna_ticket::VARIABLE);
+        let script = format!("{first}\nexport {}={word}\n{rest}", VARIABLE);
         let scheduler = self.config.submitter(script).map_err(io::Error::other)?;
         let output = self.run(&scheduler.submit(node, limit), &account);
         if let Ok(job) = scheduler.submitted(&output) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{ClusterId, Timestamp};
-use lacuna_ticket::{Refused, Signed, Ticket};
+use lacuna_owner::{Refused, Signed, Ticket};
 
 use crate::refusal::Refusal;
 

@@ -1,9 +1,8 @@
 //! Why a request is refused.
 
-use lacuna_account::NoAccount;
 use lacuna_model::{Span, TrainerId};
+use lacuna_owner::{NoAccount, Refused};
 use lacuna_scheduler::job::JobId;
-use lacuna_ticket::Refused;
 
 /// Why a request is refused.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

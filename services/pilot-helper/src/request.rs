@@ -1,8 +1,8 @@
 //! Requests.
 
 use lacuna_model::NodeId;
+use lacuna_owner::Signed;
 use lacuna_scheduler::job::JobId;
-use lacuna_ticket::Signed;
 use serde::Deserialize;
 
 /// A request as it is written.

@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lacuna_model::{ClusterId, Directory, Elastic, Launch, Span, Timestamp, TrainerId};
+use lacuna_owner::{Signed, Ticket, digest};
 use lacuna_skip::{Need, or_skip};
-use lacuna_ticket::{Signed, Ticket, digest};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{User, geteuid};
 use nkeys::KeyPair;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::{FieldError, JobOutcome};
+use lacuna_records::{FieldError, JobOutcome};
 use serde::Deserialize;
 
 use super::resources::FluxNode;

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -14,7 +14,7 @@ mod submit;
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, SettingError, Timestamp};
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 use serde_json::Value;
 
 pub use jobs::{FluxJob, node_statuses};

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::NodeId;
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 
 use crate::answer::{AnswerError, RECORD_END, SEPARATOR, each, nodes};
 use crate::labels::{Labels, some};

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::FieldError;
-use lacuna_trace::records::lsf::{self, Fields};
+use lacuna_records::FieldError;
+use lacuna_records::lsf::{self, Fields};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::nodes;

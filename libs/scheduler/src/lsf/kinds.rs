@@ -1,7 +1,7 @@
 //! What a file with the output of `lshosts -w` says of each host, as labels.
 
 use lacuna_model::NodeId;
-use lacuna_trace::excerpt;
+use lacuna_records::excerpt;
 
 use crate::answer::AnswerError;
 use crate::labels::{Labels, some};

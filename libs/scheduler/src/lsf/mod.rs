@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, SettingError, Timestamp};
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 use serde_json::Value;
 
 pub use events::{LsfEvents, LsfState};

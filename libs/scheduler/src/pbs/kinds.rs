@@ -1,7 +1,7 @@
 //! What `pbsnodes` says of each node, as labels.
 
 use lacuna_model::NodeId;
-use lacuna_trace::lenient;
+use lacuna_records::lenient;
 use serde_json::Value;
 
 use crate::answer::AnswerError;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, SettingError, Timestamp};
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 use serde_json::Value;
 
 pub use records::{PbsAnswer, PbsJob, PbsNode, PbsRecords, pbs_node_status};
@@ -28,7 +28,6 @@ use crate::node_status::NodeStatus;
 use crate::scheduler::{Scheduler, SchedulerName, Sections};
 use crate::shared::Polling;
 use crate::submit::{Pilots, Programs};
-use crate::topology::TopologyOptions;
 use crate::unsupported::{Unsupported, lacks};
 
 /// PBS in the list of schedulers.
@@ -166,8 +165,8 @@ impl Live for LivePbs {
         self.missing.expect(nodes);
     }
 
-    fn topology(&self, options: &TopologyOptions) -> Result<Question, Unsupported> {
-        if options.keys.is_empty() {
+    fn topology(&self, keys: &[String]) -> Result<Question, Unsupported> {
+        if keys.is_empty() {
             let remedy = "ingest.topology_keys: the resources of the server's node_group_key, as in \
                           [\"switch\"]";
             return Err(lacks(SchedulerName::Pbs, "topology", remedy));

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_trace::fields::{signed, unexpected};
-use lacuna_trace::lenient::{self, Lenient};
-use lacuna_trace::records::pbs::{Attributes, Parts, hosts};
-use lacuna_trace::times::{LocalTimes, civil};
-use lacuna_trace::{FieldError, JobOutcome, excerpt};
+use lacuna_records::fields::{signed, unexpected};
+use lacuna_records::lenient::{self, Lenient};
+use lacuna_records::pbs::{Attributes, Parts, hosts};
+use lacuna_records::times::{LocalTimes, civil};
+use lacuna_records::{FieldError, JobOutcome, excerpt};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 

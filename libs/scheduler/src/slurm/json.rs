@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_trace::FieldError;
-use lacuna_trace::fields::LATEST_S;
+use lacuna_records::FieldError;
+use lacuna_records::fields::LATEST_S;
 use serde_json::{Map, Value};
 
 use super::sinfo::Partition;

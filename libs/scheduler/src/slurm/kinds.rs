@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::NodeId;
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 
 use crate::answer::{AnswerError, each, format, text};
 use crate::labels::{Labels, some};

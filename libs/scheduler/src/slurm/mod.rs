@@ -18,7 +18,7 @@ mod tracker;
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
-use lacuna_model::{NodeId, SettingError, Topology};
+use lacuna_model::{NodeId, SettingError};
 
 pub use flags::{Base, NodeFlags};
 pub use node_status::node_status;
@@ -34,7 +34,6 @@ use crate::live::{Live, PollResult, Question, Request};
 use crate::scheduler::{Scheduler, SchedulerName, Sections};
 use crate::shared::Polling;
 use crate::submit::{CommandLine, Pilots, Programs};
-use crate::topology::TopologyOptions;
 use crate::unsupported::Unsupported;
 
 /// Slurm in the list of schedulers.
@@ -183,18 +182,14 @@ impl Live for LiveSlurm {
         self.tracker.expect(nodes);
     }
 
-    fn topology(&self, _options: &TopologyOptions) -> Result<Question, Unsupported> {
+    fn topology(&self, _keys: &[String]) -> Result<Question, Unsupported> {
         let command = &self.settings.scontrol;
         let request = Request::new("scontrol", command, topology::arguments());
         Ok(Question::Own(request))
     }
 
-    fn read_topology(
-        &self,
-        answer: &str,
-        _options: &TopologyOptions,
-    ) -> Result<(Topology, Option<String>), AnswerError> {
-        topology::read_slurm(answer)
+    fn has_no_topology(&self, answer: &str) -> bool {
+        topology::is_none(answer)
     }
 
     fn kinds(&self) -> Result<Question, Unsupported> {

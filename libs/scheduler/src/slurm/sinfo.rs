@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::NodeId;
-use lacuna_trace::FieldError;
+use lacuna_records::FieldError;
 
 use super::NodeFlags;
 use crate::answer::{AnswerError, each, format, text};

@@ -2,9 +2,9 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
-use lacuna_trace::fields::{length, unexpected, unix};
-use lacuna_trace::times::LocalTimes;
-use lacuna_trace::{FieldError, JobOutcome};
+use lacuna_records::fields::{length, unexpected, unix};
+use lacuna_records::times::LocalTimes;
+use lacuna_records::{FieldError, JobOutcome};
 
 use crate::answer::{AnswerError, each, format, nodes, text};
 use crate::job::JobState;

@@ -2,11 +2,11 @@
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_records::JobOutcome;
 use lacuna_scheduler::live::PlannedJob;
 use lacuna_scheduler::settings::{Marks, Slurm};
 use lacuna_scheduler::slurm::{JobReport, Tracker, sinfo, squeue};
 use lacuna_scheduler::{AnswerError, JobState, NodeStatus, RECORD_END, SEPARATOR};
-use lacuna_trace::JobOutcome;
 
 /// Readable text as the commands print it: `|` ends a field, `;` a record.
 pub(crate) fn printed(text: &str) -> String {

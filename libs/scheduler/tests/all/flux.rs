@@ -2,6 +2,7 @@
 //! `t/flux-resource/list` and `t/flux-jobs` in flux-core, and RFC 18, 20 and 21 for the journal.
 
 use lacuna_model::{NodeId, Span, Timestamp};
+use lacuna_records::JobOutcome;
 use lacuna_scheduler::flux::{jobs, resources};
 use lacuna_scheduler::job::{End, Stage};
 use lacuna_scheduler::kinds::KindRules;
@@ -9,7 +10,6 @@ use lacuna_scheduler::live::{Live, Question};
 use lacuna_scheduler::settings::{Flux, Marks};
 use lacuna_scheduler::submit::{Cause, CommandOutput, RunError, Submitter};
 use lacuna_scheduler::{AnswerError, JobState, NodeStatus, SchedulerName, Sections, row};
-use lacuna_trace::JobOutcome;
 
 use super::answers::printed;
 use super::schedulers::submission;

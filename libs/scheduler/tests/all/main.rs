@@ -10,6 +10,7 @@
 mod answers;
 mod flags;
 mod flux;
+mod journal;
 mod json;
 mod large;
 mod property;

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Timestamp};
+use lacuna_records::hosts;
 use lacuna_scheduler::lsf::{LsfEvents, LsfState};
 use lacuna_scheduler::pbs::{PbsNode, PbsRecords, kinds, pbs_node_status, records};
 use lacuna_scheduler::settings::Marks;
 use lacuna_scheduler::{JobState, NodeStatus, RunningJobs};
 use lacuna_skip::{Missing, data, or_skip};
-use lacuna_trace::{Format, JobRecord, Log, Reading, hosts};
+use lacuna_trace::{Format, JobRecord, Log, Reading};
 
 fn marks() -> Marks {
     Marks {

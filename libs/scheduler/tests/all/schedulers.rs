@@ -4,7 +4,6 @@ use std::path::Path;
 
 use lacuna_scheduler::settings::{Flux, Following, Lsf, Marks, Pbs, Slurm};
 use lacuna_scheduler::submit::Submission;
-use lacuna_scheduler::topology::TopologyOptions;
 use lacuna_scheduler::{SchedulerName, Sections, row};
 
 /// A file of the repository.
@@ -63,7 +62,7 @@ fn what_a_scheduler_lacks_is_refused_with_a_remedy() {
         ..Sections::default()
     };
     let live = sections.live();
-    let lacks = live[0].topology(&TopologyOptions::default()).unwrap_err();
+    let lacks = live[0].topology(&[]).unwrap_err();
     assert_eq!(
         lacks.setting("ingest.topology").to_string(),
         "configuration: ingest.topology is flux: expected a file (the guide of topologies lists the formats)"

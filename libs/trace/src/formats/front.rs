@@ -1,9 +1,9 @@
 //! Local times in front of records, which increase.
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_records::excerpt;
 
 use crate::FieldError;
-use crate::error::excerpt;
 
 /// Largest allowed step back: an hour for the end of summer time, and a margin for set clocks.
 const BACK: Span = Span::from_secs(2 * 3600);

@@ -11,12 +11,13 @@
 //! unknown outcome).
 
 use lacuna_model::Timestamp;
+use lacuna_records::fields::{Length, copy, length, unexpected, unsigned};
+use lacuna_records::hosts;
+use lacuna_records::times::LocalTimes;
 use memchr::memmem::{find, rfind};
 
-use crate::fields::{Length, copy, length, unexpected, unsigned};
 use crate::formats::JobParser;
-use crate::times::LocalTimes;
-use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Whether one of these first lines is a record.
 pub(super) fn knows(lines: &[&[u8]]) -> bool {

@@ -10,11 +10,11 @@
 use std::collections::{HashMap, VecDeque};
 
 use lacuna_model::{HoleRecord, NodeId, Timestamp};
+use lacuna_records::fields::{self, unexpected};
+use lacuna_records::times::LocalTimes;
 
-use crate::fields::{self, unexpected};
 use crate::formats::HoleParser;
 use crate::rows::node_id;
-use crate::times::LocalTimes;
 use crate::{FieldError, Reading};
 
 /// The first line of every such log.

@@ -26,12 +26,12 @@
 use std::collections::HashMap;
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_records::fields::{copy, signed, unexpected, unsigned};
+use lacuna_records::pbs::{Attributes, Parts, hosts, joins, time, walltime};
+use lacuna_records::times::{LocalTimes, civil};
 
-use crate::fields::{copy, signed, unexpected, unsigned};
 use crate::formats::JobParser;
 use crate::formats::front::{Order, ahead_s};
-use crate::records::pbs::{Attributes, Parts, hosts, joins, time, walltime};
-use crate::times::{LocalTimes, civil};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// OpenPBS's exit status of a job that was killed because it reached its walltime

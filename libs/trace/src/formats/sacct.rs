@@ -16,12 +16,13 @@ mod notation;
 use std::cmp::Reverse;
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_records::fields::{self, Length, unexpected};
+use lacuna_records::hosts;
+use lacuna_records::times::LocalTimes;
 
-use crate::fields::{self, Length, unexpected};
 use crate::formats::JobParser;
 use crate::formats::clusters::{Clusters, Of};
-use crate::times::LocalTimes;
-use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 use columns::{Columns, Cut, DELIMITERS, NO_TIMES, ROLES, Role, is_data};
 

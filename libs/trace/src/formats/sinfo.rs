@@ -22,11 +22,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
+use lacuna_records::fields::{unexpected, unix, unsigned};
+use lacuna_records::hosts;
 
-use crate::fields::{unexpected, unix, unsigned};
 use crate::formats::HoleParser;
 use crate::formats::clusters::{Clusters, Of};
-use crate::{FieldError, Reading, hosts};
+use crate::{FieldError, Reading};
 
 /// Longest distance of two blocks between which states are known. The trace of HPC-Whisk has a
 /// block every 11 s, at most 38 s apart.

@@ -23,11 +23,13 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use lacuna_model::Timestamp;
 
 use self::messages::{Message, Name, message};
-use crate::fields::{copy, unexpected};
+use lacuna_records::fields::{copy, unexpected};
+use lacuna_records::hosts;
+use lacuna_records::times::LocalTimes;
+
 use crate::formats::JobParser;
 use crate::formats::front::Order;
-use crate::times::LocalTimes;
-use crate::{FieldError, JobOutcome, JobRecord, Reading, hosts};
+use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Number of jobs with a request to end that are kept back, since later messages may name them.
 const HELD: usize = 4096;

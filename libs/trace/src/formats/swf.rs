@@ -15,8 +15,8 @@
 //!   studies of workloads. Without that line, each partial execution is a life of its own.
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_records::fields::{self, LATEST_S, unexpected};
 
-use crate::fields::{self, LATEST_S, unexpected};
 use crate::formats::JobParser;
 use crate::{FieldError, JobOutcome, JobRecord, LogHeader, Reading};
 

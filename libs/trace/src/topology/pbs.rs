@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::Topology;
+use lacuna_records::lenient;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{Fault, TopologyError};
 use super::rows::Rows;
 use super::tree::node_id;
-use crate::{FieldError, lenient};
+use crate::FieldError;
 
 /// Resources that PBS itself sets; they group nothing.
 const BUILT_IN: [&str; 12] = [

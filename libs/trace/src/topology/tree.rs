@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lacuna_model::{NodeId, Topology};
+use lacuna_records::hosts;
 
 use super::error::{Contradiction, Fault, TopologyError};
-use crate::{FieldError, hosts};
+use crate::FieldError;
 
 /// Position of a switch in [`Tree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

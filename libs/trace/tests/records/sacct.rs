@@ -1,8 +1,9 @@
 //! Slurm's accounting tables.
 
 use jiff::tz::TimeZone;
+use lacuna_records::hosts;
 use lacuna_skip::{data, or_skip};
-use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading, hosts};
+use lacuna_trace::{Format, JobOutcome, JobRecord, Log, Reading};
 
 use crate::logs::{as_format, jobs, located, shown, text};
 

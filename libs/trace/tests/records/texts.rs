@@ -2,7 +2,8 @@
 //!
 //! `LACUNA_FUZZ_SEED` chooses other tables, `LACUNA_FUZZ_CASES` their number.
 
-use lacuna_trace::{JobRecord, Reading, hosts};
+use lacuna_records::hosts;
+use lacuna_trace::{JobRecord, Reading};
 
 use crate::logs::{jobs, text};
 

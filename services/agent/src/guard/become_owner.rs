@@ -15,7 +15,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::{LOCAL_RANK, NOT_STARTED, PROGRESS_FILE, Task};
 use crate::descendants::complain;
-use lacuna_account::Account;
+use lacuna_owner::Account;
 
 /// The first argument of the agent's program when it becomes an owner's program.
 pub const OWNER: &str = "become-owner";

@@ -11,7 +11,7 @@ use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
 use super::files::Files;
 use super::front;
 use crate::guard::PROGRESS_FILE;
-use lacuna_account::Account;
+use lacuna_owner::Account;
 
 /// The id of a rendezvous, as torchrun reads it from the environment. The token of the incarnation
 /// is the id, so the store knows torchrun's keys by it. Everyone may read arguments of a process.

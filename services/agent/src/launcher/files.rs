@@ -12,7 +12,7 @@ use lacuna_wire::token::escape;
 use super::past::Past;
 use crate::removal::Remover;
 use crate::untrusted;
-use lacuna_account::Account;
+use lacuna_owner::Account;
 
 /// Most bytes of an answer, and those that are read first at the end of a file for its last lines.
 const TAIL: u64 = 256 << 10;

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use lacuna_account::Account;
 use lacuna_model::{Assignment, Ending, Launch, NodeId, Progress, RunId, Timestamp};
+use lacuna_owner::Account;
 use lacuna_runtime::{ClusterClock, clock, task};
 use lacuna_trainer::agent::Exit;
 use nix::unistd::{Pid, geteuid};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use lacuna_model::Span;
-use lacuna_ticket::Ticket;
+use lacuna_owner::Ticket;
 use lacuna_trainer::settings::Agent;
 
 /// Where and how programs run.

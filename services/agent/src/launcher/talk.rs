@@ -47,7 +47,7 @@ use tokio::time::Instant;
 use super::crew::{LastMessages, LastWord};
 use crate::removal::{Remover, Temporary};
 use crate::worth::Worth;
-use lacuna_account::Account;
+use lacuna_owner::Account;
 
 /// Longest line.
 const LINE: u64 = 64 << 10;

@@ -14,7 +14,8 @@ use lacuna_scheduler::ingest::TopologySource;
 use lacuna_scheduler::slurm::check::{self, Facts};
 use lacuna_scheduler::slurm::topology as live;
 use lacuna_scheduler::submit::CommandLine;
-use lacuna_trace::topology::{TopologyFormat, TopologyOptions};
+use lacuna_scheduler::{SchedulerName, row};
+use lacuna_trace::topology::{TopologyFormat, TopologyOptions, read as read_topology};
 
 use crate::Config;
 use crate::commands::{config, topology};
@@ -22,7 +23,7 @@ use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::{self, JsonArg};
 use crate::table::{Side, render};
 
-/// The time limit of a Slurm command.
+/// The time limit of a command of a scheduler.
 const BOUNDS: Bounds = Bounds {
     time: Span::from_secs(15),
     stdout: 64 << 20,
@@ -33,6 +34,8 @@ const BOUNDS: Bounds = Bounds {
 pub(crate) enum CheckCommand {
     /// Check whether pilots in this Slurm can harm batch jobs
     Slurm(SlurmArgs),
+    /// Check whether pilots in this Flux can harm batch jobs
+    Flux(FluxArgs),
     /// Check a file that says where nodes are, and show what is read of it
     Topology(topology::TopologyArgs),
 }
@@ -78,21 +81,54 @@ pub(crate) struct SlurmArgs {
     json: JsonArg,
 }
 
+/// Arguments of `check flux`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  lacuna check flux --partition batch
+  lacuna check flux --lacuna-config /etc/lacuna/lacuna.toml --json
+  lacuna check flux --answers queues.txt plugins.txt config.json --partition batch
+
+Asks `flux queue list --no-header -o '{queuem}|{submission}|{scheduling}'`, `flux jobtap list` and
+`flux config get`, as the owner of the Flux instance, or reads files with their answers. The exit code
+is 1 if a condition is fatal: control then starts no pilot, unless control.pilots.override_check is
+set.")]
+pub(crate) struct FluxArgs {
+    /// Read the answers in these files, of queues, plugins and configuration, instead of asking Flux
+    #[arg(long, value_names = ["QUEUES", "PLUGINS", "CONFIG"], num_args = 3)]
+    answers: Vec<PathBuf>,
+    /// Read the queue from this configuration of Lacuna
+    #[arg(long, value_name = "FILE")]
+    lacuna_config: Option<PathBuf>,
+    /// Queue of pilots [default: that of the configuration, else the default queue of Flux]
+    #[arg(long, value_name = "QUEUE")]
+    partition: Option<String>,
+    #[command(flatten)]
+    json: JsonArg,
+}
+
 /// Runs `check`.
 ///
 /// # Errors
-/// Slurm does not answer, a file cannot be read, or a condition is fatal.
+/// The scheduler does not answer, a file cannot be read, or a condition is fatal.
 pub(crate) async fn run(command: CheckCommand) -> Result<()> {
-    let args = match command {
-        CheckCommand::Slurm(args) => args,
-        CheckCommand::Topology(args) => return topology::run(&args),
-    };
-    let config = match &args.lacuna_config {
-        Some(file) => config::load(Some(file))?,
-        None => Config::default(),
-    };
+    match command {
+        CheckCommand::Slurm(args) => slurm(&args).await,
+        CheckCommand::Flux(args) => flux(&args).await,
+        CheckCommand::Topology(args) => topology::run(&args),
+    }
+}
+
+/// The settings of pilots in a configuration of Lacuna, and the configuration.
+fn configuration(file: Option<&PathBuf>) -> Result<(Config, Pilots)> {
+    let config = file.map_or_else(|| Ok(Config::default()), |file| config::load(Some(file)))?;
     let pilots = config.control.pilots.clone().unwrap_or_default();
-    let filler = filler(&args, &pilots);
+    Ok((config, pilots))
+}
+
+async fn slurm(args: &SlurmArgs) -> Result<()> {
+    let (config, pilots) = configuration(args.lacuna_config.as_ref())?;
+    let filler = filler(args, &pilots);
     let Site { facts, topology } = if args.config.is_empty() {
         ask(&pilots, args.snippet).await?
     } else {
@@ -102,7 +138,7 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         return output::print(&check::snippet(&facts, &filler));
     }
     let mut findings = check::check(&facts, &filler);
-    if let Some(configured) = configured(&args, &config)? {
+    if let Some(configured) = configured(args, &config)? {
         let slurm = match topology {
             Some(topology) => topology,
             None if args.config.is_empty() => ask_topology(&pilots).await?,
@@ -110,8 +146,37 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         };
         findings.push(check::compare(&configured, &slurm));
     }
-    let worst = worst(&findings);
-    if args.json.json {
+    show(&findings, &filler, &args.json)
+}
+
+/// Its findings say which question has no answer.
+async fn flux(args: &FluxArgs) -> Result<()> {
+    let (_, pilots) = configuration(args.lacuna_config.as_ref())?;
+    let filler = Filler {
+        partition: args.partition.clone().unwrap_or(pilots.partition),
+        ..Filler::default()
+    };
+    let scheduler = row(SchedulerName::Flux);
+    let questions = scheduler.questions(&[], &[]);
+    let questions = questions.map_err(|lacks| CliError::failed(lacks.to_string()))?;
+    let mut answers = Vec::new();
+    if args.answers.is_empty() {
+        for line in &questions {
+            answers.push(answer(line).await.ok());
+        }
+    } else {
+        for file in &args.answers {
+            let text = std::fs::read_to_string(file).map_err(|e| file_error("read", file, &e))?;
+            answers.push(Some(text));
+        }
+    }
+    show(&scheduler.findings(&answers, &filler), &filler, &args.json)
+}
+
+/// Prints findings. A fatal one is an error that is printed already.
+fn show(findings: &[Finding], filler: &Filler, as_json: &JsonArg) -> Result<()> {
+    let worst = worst(findings);
+    if as_json.json {
         let value = json!({
             "verdict": worst,
             "partition": filler.partition,
@@ -119,7 +184,7 @@ pub(crate) async fn run(command: CheckCommand) -> Result<()> {
         });
         output::print_json(&value)?;
     } else {
-        output::print(&text(&findings))?;
+        output::print(&text(findings))?;
     }
     if worst == Verdict::Fatal {
         return Err(CliError::already_printed());
@@ -157,9 +222,11 @@ fn configured(args: &SlurmArgs, config: &Config) -> Result<Option<Topology>> {
         (None, Some(TopologySource::File(file))) => file,
         (None, _) => return Ok(None),
     };
-    Ok(Some(
-        topology::load(file, &config.ingest.topology_options())?.topology,
-    ))
+    let options = TopologyOptions {
+        keys: config.ingest.topology_keys.clone(),
+        rails: config.ingest.topology_rails.clone(),
+    };
+    Ok(Some(topology::load(file, &options)?.topology))
 }
 
 fn read(files: &[PathBuf]) -> Result<Site> {
@@ -192,8 +259,11 @@ async fn ask_topology(pilots: &Pilots) -> Result<Topology> {
         CliError::failed(reason)
             .remedy("run it where Slurm's commands work, or give its output: --config FILE")
     })?;
-    live::read_slurm(&text)
-        .map(|(topology, _)| topology)
+    if live::is_none(&text) {
+        return Ok(Topology::default());
+    }
+    read_topology(&text, &TopologyOptions::default())
+        .map(|read| read.topology)
         .map_err(|error| CliError::new("L0045", Exit::Failed, format!("scontrol: {error}")))
 }
 

@@ -6,9 +6,9 @@ use serde_json::json;
 use lacuna_model::{
     Goodput, GoodputAt, Learning, NodeId, Phase, Timestamp, TrainerId, TrainerRecord,
 };
+use lacuna_owner::Signed;
 use lacuna_runtime::clock::wall;
 use lacuna_stalls::in_words;
-use lacuna_ticket::Signed;
 use lacuna_trainer::controller::NO_PILOT;
 use lacuna_wire::msg::{Kept, NodeView, PlanState, Reply, Request, UseState};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{IdError, NodeId, TrainerId, TrainerSpec};
-use lacuna_trace::hosts;
+use lacuna_records::hosts;
 use lacuna_trainer::controls::Pattern;
 
 /// The number of names that an error shows as examples.

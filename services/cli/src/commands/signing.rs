@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use lacuna_model::{Span, Timestamp, TrainerSpec};
+use lacuna_owner::{LONGEST, Signed, Ticket, digest};
 use lacuna_runtime::identity::Identity;
-use lacuna_ticket::{LONGEST, Signed, Ticket, digest};
 use nkeys::KeyPair;
 
 use crate::error::{CliError, Exit, Result};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use lacuna_model::{Span, Timestamp, TrainerSpec};
+use lacuna_owner::Signed;
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::identity::Identity;
-use lacuna_ticket::Signed;
 
 use crate::client::ConnectArgs;
 use crate::commands::signing::{identity, sign_one, valid};

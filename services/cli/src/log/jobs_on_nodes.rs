@@ -5,8 +5,9 @@ use std::path::Path;
 
 use lacuna_batchsim::occupancy::{JobEnd, KnownNodes, LogSummary as Found, Occupancy};
 use lacuna_model::{HoleRecord, NodeId, Span, Timestamp};
+use lacuna_records::hosts;
 use lacuna_sim::HoleTrace;
-use lacuna_trace::{JobLog, JobRecord, hosts, read_nodes};
+use lacuna_trace::{JobLog, JobRecord, read_nodes};
 use serde_json::Value;
 
 use super::caveats::{Caveat, caveat};

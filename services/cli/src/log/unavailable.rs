@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lacuna_batchsim::{NodeRange, Outage, Reservation};
 use lacuna_model::Timestamp;
-use lacuna_trace::hosts;
+use lacuna_records::hosts;
 
 use crate::error::{CliError, Exit, Result, file_error};
 use crate::output::parse_time;

@@ -2,9 +2,9 @@
 //! under their owners' accounts, and verifies what the owners have signed.
 
 use lacuna_model::{NodeId, Span};
+use lacuna_owner::Signed;
 use lacuna_scheduler::job::JobId;
 use lacuna_scheduler::submit::{Cause, CommandLine, CommandOutput, Refusal, RunError, Submitter};
-use lacuna_ticket::Signed;
 use serde_json::{Value, json};
 
 /// Exit code of a refusal: this owner, or this ticket, may not have it.

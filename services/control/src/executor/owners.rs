@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
+use lacuna_owner::{Signed, Ticket};
 use lacuna_pilots::keeper::Input;
 use lacuna_scheduler::job::{JobId, Listed};
-use lacuna_ticket::{Signed, Ticket};
 
 /// An end that the helper has not taken is tried again after this time.
 const AGAIN: Span = Span::from_secs(30);

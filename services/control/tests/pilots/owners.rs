@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{Allocation, Command, Elastic, NodeId, Plan, TrainerId, TrainerSpec};
+use lacuna_owner::{Signed, Ticket, digest};
 use lacuna_runtime::{Follow, Start};
 use lacuna_testkit::Server;
-use lacuna_ticket::{Signed, Ticket, digest};
 use lacuna_trainer::Now;
 use lacuna_trainer::agent::{Agent, Effect};
 use lacuna_wire::msg::{PlanState, Reply, Request};

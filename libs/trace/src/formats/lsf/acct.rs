@@ -7,11 +7,11 @@
 //! their last field, else they were cut off. A requeued job has one record, of its last life.
 
 use lacuna_model::Span;
+use lacuna_records::fields::copy;
+use lacuna_records::lsf::{Fields, copy_text, joins, version};
 
 use super::outcome;
-use crate::fields::copy;
 use crate::formats::JobParser;
-use crate::records::lsf::{Fields, copy_text, joins, version};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Records of LSF from this version on have all fields behind the array index.

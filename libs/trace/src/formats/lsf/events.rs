@@ -17,11 +17,11 @@
 use std::collections::HashMap;
 
 use lacuna_model::{Span, Timestamp};
+use lacuna_records::fields::copy;
+use lacuna_records::lsf::{Fields, copy_text, joins};
 
 use super::{DONE, EXIT, outcome};
-use crate::fields::copy;
 use crate::formats::JobParser;
-use crate::records::lsf::{Fields, copy_text, joins};
 use crate::{FieldError, JobOutcome, JobRecord, Reading};
 
 /// Bits of a job's status: pending, or pending and suspended.

@@ -1,9 +1,10 @@
 //! Columns of a table and their roles, from a header line or from names that the user gives.
 
+use lacuna_records::fields;
+use lacuna_records::hosts;
 use memchr::memchr_iter;
 
 use super::notation;
-use crate::{fields, hosts};
 
 /// Role of a column. The names are those of `sacct --helpformat`, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! `relative`, or any format of strftime(3). A notation is read if it has a whole date and only one
 //! meaning: the month by its name, or the year in front. Weekdays are ignored.
 
-use crate::fields::unsigned;
-use crate::times::civil;
+use lacuna_records::fields::unsigned;
+use lacuna_records::times::civil;
 
 const MONTHS: [&[u8]; 12] = [
     b"january",

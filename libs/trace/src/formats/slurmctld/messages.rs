@@ -1,8 +1,8 @@
 //! Messages of slurmctld about jobs, recognised by their beginnings.
 
+use lacuna_records::fields::{unexpected, unsigned};
 use memchr::memmem::find;
 
-use crate::fields::{unexpected, unsigned};
 use crate::{FieldError, JobOutcome};
 
 /// Name of a job in messages: `15`, `15_3(19)` for the task of an array, `5+1(6)` for a component

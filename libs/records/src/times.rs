@@ -46,11 +46,7 @@ impl LocalTimes {
     /// As [`LocalTimes::iso`], but a repeated local time means the second of the two if the first
     /// lies before `earliest`.
     #[inline]
-    pub(crate) fn iso_after(
-        &mut self,
-        text: &[u8],
-        earliest: Option<Timestamp>,
-    ) -> Option<Timestamp> {
+    pub fn iso_after(&mut self, text: &[u8], earliest: Option<Timestamp>) -> Option<Timestamp> {
         let time = self.iso(text)?;
         match earliest {
             Some(earliest) if time < earliest => Some(self.second(text).unwrap_or(time)),

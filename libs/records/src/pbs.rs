@@ -4,9 +4,9 @@
 
 use lacuna_model::{Span, Timestamp};
 
-use super::hosts::distinct;
 use crate::FieldError;
 use crate::fields::{signed, unexpected, unix};
+use crate::slots::distinct;
 
 /// The four parts of a record.
 pub struct Parts<'a> {
@@ -84,7 +84,7 @@ const MOST_LINES: usize = 64;
 /// Number of lines behind the first of `ahead` that belong to its record, since texts may hold line
 /// ends: those up to the end of a text in quotes, or those with attributes that the record lacks.
 /// Such an attribute is evidence enough only if no other one is repeated.
-pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
+pub fn joins(ahead: &[u8]) -> Option<usize> {
     let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
     let first = lines.next()?;
     let is_record = |line: &&[u8]| Parts::of(line.trim_ascii()).is_some();
@@ -253,10 +253,11 @@ fn quoted(text: &[u8], quote: u8) -> Option<usize> {
     Some(end + 1)
 }
 
-pub(crate) fn time(
-    key: &'static str,
-    text: Option<&[u8]>,
-) -> Result<Option<Timestamp>, FieldError> {
+/// A time of an attribute, Unix seconds; 0 is none.
+///
+/// # Errors
+/// [`FieldError`] at `key` if it is damaged.
+pub fn time(key: &'static str, text: Option<&[u8]>) -> Result<Option<Timestamp>, FieldError> {
     match text {
         None | Some(b"0") => Ok(None),
         Some(text) => match unix(text) {
@@ -267,7 +268,7 @@ pub(crate) fn time(
 }
 
 /// `HH:MM:SS`, `DD:HH:MM:SS`, `MM:SS` or seconds.
-pub(crate) fn walltime(text: &[u8]) -> Option<Span> {
+pub fn walltime(text: &[u8]) -> Option<Span> {
     let mut seconds = 0_i64;
     let mut parts = 0_usize;
     for part in text.split(|&byte| byte == b':') {

@@ -10,7 +10,7 @@ use crate::fields::{copy, unexpected};
 ///
 /// # Errors
 /// [`FieldError`] at `place` if a name is empty or could be read as several names.
-pub(super) fn distinct<'a>(
+pub(crate) fn distinct<'a>(
     place: &str,
     names: impl Iterator<Item = &'a [u8]>,
     list: &mut String,

@@ -5,9 +5,9 @@
 
 use lacuna_model::Timestamp;
 
-use super::hosts::distinct;
 use crate::FieldError;
 use crate::fields::{copy, signed, unexpected, unix};
+use crate::slots::distinct;
 
 /// Number of fields of resource usage in a record (`lsfRusage`).
 const USAGE: usize = 19;
@@ -185,7 +185,7 @@ impl<'a> Fields<'a> {
 /// Number of lines behind the first of `ahead` that belong to its record, since texts in quotes may
 /// hold line ends. A record has an even number of quotes, as quotes inside texts are doubled. So a
 /// text has no line that begins like a record.
-pub(crate) fn joins(ahead: &[u8]) -> Option<usize> {
+pub fn joins(ahead: &[u8]) -> Option<usize> {
     let mut lines = ahead.split_inclusive(|&byte| byte == b'\n');
     let first = lines.next().filter(|line| begins(line))?;
     if lines.clone().next().is_none_or(begins) || !is_open(first) {
@@ -209,7 +209,7 @@ pub fn is_open(line: &[u8]) -> bool {
 }
 
 /// Appends a text, whose inner quotes are doubled, to a field of a record.
-pub(crate) fn copy_text(field: &mut String, text: &[u8]) {
+pub fn copy_text(field: &mut String, text: &[u8]) {
     copy(field, text);
     if field.contains("\"\"") {
         *field = field.replace("\"\"", "\"");
@@ -217,7 +217,7 @@ pub(crate) fn copy_text(field: &mut String, text: &[u8]) {
 }
 
 /// The version of a record: `10.108` is major 10, minor 108.
-pub(crate) fn version(text: &[u8]) -> Option<(i64, i64)> {
+pub fn version(text: &[u8]) -> Option<(i64, i64)> {
     let at = memchr::memchr(b'.', text)?;
     let (major, minor) = text.split_at_checked(at)?;
     Some((signed(major)?, signed(minor.get(1..)?)?))

@@ -18,7 +18,7 @@ pub fn unexpected(place: impl Into<String>, expected: &str, found: &[u8]) -> Fie
 }
 
 /// Appends a text to a field of a record. Bytes that are not UTF-8 become `U+FFFD`.
-pub(crate) fn copy(field: &mut String, text: &[u8]) {
+pub fn copy(field: &mut String, text: &[u8]) {
     match std::str::from_utf8(text) {
         Ok(text) => field.push_str(text),
         Err(_) => field.push_str(&String::from_utf8_lossy(text)),
@@ -27,7 +27,7 @@ pub(crate) fn copy(field: &mut String, text: &[u8]) {
 
 /// A whole number, zero or more: digits only.
 #[inline]
-pub(crate) fn unsigned(text: &[u8]) -> Option<u64> {
+pub fn unsigned(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
     }
@@ -71,7 +71,7 @@ pub fn unix(text: &[u8]) -> Option<Timestamp> {
 }
 
 /// Seconds with decimals, as milliseconds, rounded; at most 10^15 of them.
-pub(crate) fn milliseconds(text: &[u8]) -> Option<i64> {
+pub fn milliseconds(text: &[u8]) -> Option<i64> {
     let plain = |&byte: &u8| byte.is_ascii_digit() || byte == b'.' || byte == b'-';
     let text = std::str::from_utf8(text).ok()?;
     let seconds: f64 = text
@@ -154,7 +154,7 @@ fn small(text: &[u8]) -> Option<i64> {
 }
 
 /// Decimals as thousandths; finer digits are cut off.
-pub(crate) fn thousandths(decimals: &[u8]) -> Option<i64> {
+pub fn thousandths(decimals: &[u8]) -> Option<i64> {
     let mut ms = 0;
     let mut unit = 100;
     for byte in decimals {
