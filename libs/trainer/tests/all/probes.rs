@@ -467,8 +467,7 @@ fn a_start_is_measured_from_its_command_on_and_holds_for_the_same_script() {
         };
         assert_eq!(Rates::of(&known).rescale().up_s, restart_s, "{elastic:?}");
         w.submit("", vec![script("b", "2"), unknown("c", elastic)]);
-        let start_s =
-            |name: &str| Rates::of(w.record(name)).start_s();
+        let start_s = |name: &str| Rates::of(w.record(name)).start_s();
         assert_eq!((start_s("b"), start_s("c")), (30.0, 18.0), "{elastic:?}");
     }
 }
