@@ -31,8 +31,10 @@ async fn start(nats: &Server) -> Service<Sections> {
 }
 
 async fn start_with(nats: &Server, settings: PlannerSettings) -> Service<Sections> {
-    let mut config = Config::default();
-    config.planner = settings;
+    let config = Config {
+        own: Sections { planner: settings },
+        ..Config::default()
+    };
     Service::start(nats, &cluster(), "planner", config, |context| {
         run(context, NoArgs {})
     })
