@@ -307,13 +307,11 @@ pub async fn serve(
 /// # Errors
 /// If the name is taken.
 pub fn declare_metrics(registry: &Registry) -> Result<GaugeVec, prometheus::Error> {
-    let row = Row {
-        name: "lacuna_health",
-        help: "whether a check of /healthz holds (1) or fails (0)",
-        labels: &["check"],
-        ..Row::default()
-    };
-    GaugeVec::register(registry, row)
+    let row = Row::new(
+        "lacuna_health",
+        "whether a check of /healthz holds (1) or fails (0)",
+    );
+    GaugeVec::register(registry, row.by(&["check"]))
 }
 
 type Shown = (Registry, Health, GaugeVec);
@@ -411,11 +409,7 @@ mod tests {
     async fn metrics_and_health_are_served() {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let registry = Registry::new();
-        let row = Row {
-            name: "lacuna_test_total",
-            help: "a test",
-            ..Row::default()
-        };
+        let row = Row::new("lacuna_test_total", "a test");
         let counter = prometheus::IntCounter::register(&registry, row).unwrap();
         counter.inc();
         let health = Health::default();

@@ -10,18 +10,45 @@ use prometheus::{
 pub use prometheus::{Counter, Error, Registry};
 
 /// A metric as its row of the table declares it.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// What it counts or measures.
-    pub help: &'a str,
-    /// Names of the labels.
-    pub labels: &'a [&'a str],
-    /// Values of the only label that are exported from the start, and not only once they are used.
-    pub values: &'a [&'a str],
-    /// Upper bounds of a histogram.
-    pub bounds: &'a [f64],
+    name: &'a str,
+    help: &'a str,
+    labels: &'a [&'a str],
+    values: &'a [&'a str],
+    bounds: &'a [f64],
+}
+
+impl<'a> Row<'a> {
+    /// A metric without labels.
+    #[must_use]
+    pub const fn new(name: &'a str, help: &'a str) -> Self {
+        Self {
+            name,
+            help,
+            labels: &[],
+            values: &[],
+            bounds: &[],
+        }
+    }
+
+    /// With these labels.
+    #[must_use]
+    pub const fn by(self, labels: &'a [&'a str]) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// With these values of its only label, which are exported from the start.
+    #[must_use]
+    pub const fn of(self, values: &'a [&'a str]) -> Self {
+        Self { values, ..self }
+    }
+
+    /// With these upper bounds.
+    #[must_use]
+    pub const fn within(self, bounds: &'a [f64]) -> Self {
+        Self { bounds, ..self }
+    }
 }
 
 /// A type of metric that a table can declare.
@@ -135,23 +162,15 @@ macro_rules! metrics {
                 registry: &$crate::metrics::Registry,
             ) -> Result<Self, $crate::metrics::Error> {
                 Ok(Self {$(
-                    $field: $crate::metrics!(@row registry, $Type $(, Row {
-                        name: $name,
-                        help: $help,
-                        $(labels: &$labels,)?
-                        $(values: &$values,)?
-                        $(bounds: &$bounds,)?
-                    })?),
+                    $field: $crate::metrics!(@row registry, $Type $(, $crate::metrics::Row::new(
+                        $name, $help)$(.by(&$labels))?$(.of(&$values))?$(.within(&$bounds))?)?),
                 )*})
             }
         }
     };
     (@row $registry:ident, $Type:ty) => { <$Type>::new($registry)? };
-    (@row $registry:ident, $Type:ty, Row { $($row:tt)* }) => {
-        <$Type as $crate::metrics::Metric>::register(
-            $registry,
-            $crate::metrics::Row { $($row)* ..$crate::metrics::Row::default() },
-        )?
+    (@row $registry:ident, $Type:ty, $row:expr) => {
+        <$Type as $crate::metrics::Metric>::register($registry, $row)?
     };
 }
 
