@@ -68,6 +68,12 @@ impl Lab {
     }
 }
 
+/// The command line.
+#[cfg(test)]
+pub(crate) fn definition() -> clap::Command {
+    Lab::command()
+}
+
 /// Parses the arguments, runs the command and reports an error in the requested form.
 #[must_use]
 pub fn main() -> ExitCode {

@@ -1,6 +1,6 @@
 //! The arguments of `lacuna replay`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -98,8 +98,8 @@ pub struct ReplayArgs {
     /// Where nodes are: a file as for `lacuna check topology`, or CSV (node,leaf[,pod...]). Behind the
     /// file: the resources of PBS that name the switches above a node, the leaf first, or the
     /// adapters of ibnetdiscover that count
-    #[arg(long, help_heading = NODES, value_name = "FILE[,NAME...]", value_delimiter = ',')]
-    topology: Vec<String>,
+    #[arg(long, help_heading = NODES, value_name = "FILE[,NAME...]")]
+    topology: Option<String>,
     /// The kinds of nodes, for trainers that tell them apart: a CSV file, node,kind
     #[arg(long, help_heading = NODES, value_name = "FILE")]
     kinds: Option<PathBuf>,
@@ -161,6 +161,21 @@ fn practice() -> impl TypedValueParser<Value = Practice> {
     PossibleValuesParser::new(Practice::ALL.map(value)).try_map(named)
 }
 
+/// A file, and the names behind it. The longest part that is a file is the file, since a path may hold a
+/// comma; without one it ends at the first.
+fn file_and_names(text: &str) -> (PathBuf, Vec<String>) {
+    let ends = text.match_indices(',').map(|(at, _)| at);
+    let mut ends = ends.chain([text.len()]).rev();
+    let file = |at: &usize| {
+        text.get(..*at)
+            .is_some_and(|path| Path::new(path).is_file())
+    };
+    let end = ends.find(file).or_else(|| text.find(','));
+    let (path, names) = text.split_at(end.unwrap_or(text.len()));
+    let names = names.split(',').filter(|name| !name.is_empty());
+    (PathBuf::from(path), names.map(str::to_owned).collect())
+}
+
 fn objective(text: &str) -> std::result::Result<Objective, String> {
     text.parse().map_err(|e: ObjectiveError| e.to_string())
 }
@@ -171,10 +186,8 @@ impl ReplayArgs {
     /// # Errors
     /// The model cannot be read, or a time lies outside the calendar.
     pub fn request(&self) -> Result<Request> {
-        let (file, names) = match self.topology.split_first() {
-            Some((file, names)) => (Some(PathBuf::from(file)), names.to_vec()),
-            None => (None, Vec::new()),
-        };
+        let (file, names) = self.topology.as_deref().map(file_and_names).unzip();
+        let names: Vec<String> = names.unwrap_or_default();
         let parallel = self.max_parallel;
         Ok(Request {
             log: self.log.options()?,
@@ -216,5 +229,33 @@ impl ReplayArgs {
                 gantt_nodes: Shown::GANTT_NODES,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_comma_is_a_file_and_names_stand_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (plain, comma) = (path("nodes.json"), path("nodes,old.json"));
+        std::fs::write(&comma, "").unwrap();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for (text, file, expected) in [
+            (comma.clone(), &comma, names(&[])),
+            (
+                format!("{comma},switch,cabinet"),
+                &comma,
+                names(&["switch", "cabinet"]),
+            ),
+            // No file: what is before the first comma is named in the error.
+            (format!("{plain},switch"), &plain, names(&["switch"])),
+            (plain.clone(), &plain, names(&[])),
+        ] {
+            let found: (PathBuf, Vec<String>) = file_and_names(&text);
+            assert_eq!(found, (PathBuf::from(file), expected), "{text}");
+        }
     }
 }

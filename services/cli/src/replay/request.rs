@@ -65,7 +65,13 @@ pub(super) type TrainerList = (Vec<TrainerSpec>, Stages);
 impl Request {
     /// The files that are read.
     pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
-        let beside = [&self.trainers, &self.kinds, &self.model.model];
+        let beside = [
+            &self.trainers,
+            &self.kinds,
+            &self.model.model,
+            &self.network.file,
+            &self.objectives,
+        ];
         self.log.files().chain(beside.into_iter().flatten())
     }
 
