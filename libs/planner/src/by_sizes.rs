@@ -189,11 +189,11 @@ impl BySizes {
         problem: &Problem,
         owners: Vec<(f64, Vec<u32>)>,
     ) -> (Sizes, Solve, Vec<Share>) {
-        let (nodes, limit) = (problem.nodes, problem.max_change);
+        let nodes = problem.nodes;
         let items = |list: &[u32]| problem.part(list, 0).trainers;
         let mut claims: Vec<Claim> = owners
             .iter()
-            .map(|(part, list)| Claim::new(nodes, *part, items(list).iter(), 0, limit))
+            .map(|(part, list)| Claim::new(nodes, *part, items(list).iter(), 0))
             .collect();
         let fair = fair::max_min(nodes, &claims);
         let mut counts = vec![0; problem.trainers.len()];
@@ -223,7 +223,6 @@ impl BySizes {
     pub(crate) fn pose(&mut self, situation: &Situation<'_>) -> &Problem {
         self.problem.nodes = situation.slots.len() as u32;
         self.problem.horizon_s = self.settings.horizon.as_secs_f64();
-        self.problem.max_change = situation.max_change;
         self.problem.trainers.clear();
         let items = situation.candidates.iter().map(Candidate::sized);
         self.problem.trainers.extend(items);

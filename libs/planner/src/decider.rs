@@ -2,8 +2,8 @@
 //!
 //! The planner service and the replay call the same [`Decider`]. It works on ordinals: a candidate
 //! is a place in the list of trainers, a slot is a usable node of the pool. [`crate::Planner`]
-//! translates names; the replay has numbers anyway. Two further differences lie outside: oracle
-//! lookahead and the published quirks (`sim::published`).
+//! translates names; the replay has numbers anyway. One further difference lies outside: oracle
+//! lookahead.
 //!
 //! | policy | sizes and nodes |
 //! |---|---|

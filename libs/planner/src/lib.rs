@@ -3,7 +3,7 @@
 //! | folder | what it holds |
 //! |---|---|
 //! | `problem` | the problem as ordinal-indexed data: [`Situation`], [`Problem`], [`objective`], [`mod@file`] |
-//! | `solve` | sizes: [`dp`], [`milp`], [`node_binary`], [`equal_share`], [`mixed`]; [`fair`] shares between owners |
+//! | `solve` | sizes: [`dp`], [`milp`], [`equal_share`], [`mixed`]; [`fair`] shares between owners |
 //! | [`placement`] | nodes: value of a node set, blocks, columns, decisions by forecasts, [`choose`] |
 //! | `plan` | from names to ordinals and back: [`Planner`], [`check`], [`explain`] |
 //!
@@ -38,4 +38,4 @@ pub use problem::{
 };
 pub use problem::{file, instance, kind, objective};
 pub use settings::{ForecastSettings, Settings};
-pub use solve::{dp, equal_share, fair, milp, mixed, node_binary};
+pub use solve::{dp, equal_share, fair, milp, mixed};

@@ -266,14 +266,6 @@ fn distance(apart: &Apart) -> Vec<(String, String)> {
         "trainers that cross one leaf (most)".to_owned(),
         count(f64::from(apart.most_crossing)),
     ));
-    let quarters = apart.quarters.iter().filter(|quarter| quarter.bound > 0.0);
-    rows.extend(quarters.map(|quarter| {
-        let (from, until) = quarter.pool;
-        (
-            format!("of the bound of each moment, pool of {from} to {until} nodes"),
-            percent(quarter.samples / quarter.bound, 2),
-        )
-    }));
     rows
 }
 
@@ -314,7 +306,6 @@ fn settings(summary: &Summary) -> Vec<(String, String)> {
         row("objective", word(&settings.objective)),
         row("trainers end", word(&settings.trainer_end)),
         row("which nodes", word(&settings.node_choice)),
-        row("model", word(&settings.quirks)),
         row("measured by", word(&settings.dedicated)),
         row(
             "starts",

@@ -167,7 +167,6 @@ mod tests {
             nodes,
             horizon_s: 1.0,
             trainers: vec![item; running as usize],
-            max_change: None,
         };
         dp::Solver::new().solve(&problem).objective
     }

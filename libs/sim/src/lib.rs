@@ -15,7 +15,6 @@ mod error;
 mod history;
 mod hole_trace;
 mod hooks;
-mod instant;
 mod kept;
 mod learn;
 mod limits;
@@ -26,7 +25,6 @@ mod oracle;
 pub mod pool_stats;
 mod pool_trace;
 mod practice_figures;
-mod published;
 mod replay;
 mod rules;
 mod settings;
@@ -55,9 +53,7 @@ pub use pool_trace::{PlannedStartUpdate, PoolStep, PoolSteps, PoolTrace};
 pub use practice_figures::PracticeFigures;
 pub use replay::{Replayed, replay};
 pub use rules::RulesFollowed;
-pub use settings::{
-    Dedicated, Forecasting, GanttWindow, Lookahead, Place, Quirks, Settings, TrainerEnd,
-};
+pub use settings::{Dedicated, Forecasting, GanttWindow, Lookahead, Settings, TrainerEnd};
 pub use simulated::{JobCounts, SimulatedTrace, Simulation, Survey, SurveyProgress};
 pub use solve_times::SolveTimes;
 pub use summary::{

@@ -6,7 +6,7 @@
 use lacuna_forecast::OrderBy;
 use lacuna_model::TrainerSpec;
 
-use crate::{PoolTrace, Quirks, Settings, SimError};
+use crate::{PoolTrace, Settings, SimError};
 
 /// Most years of a trace. Each day takes memory in the history, each hour in the statistics.
 const MOST_YEARS: f64 = 1000.0;
@@ -87,9 +87,6 @@ fn check_kinds(
         return Ok(());
     }
     let refuse = |what, expected| Err(SimError::Setting { what, expected });
-    if settings.quirks == Quirks::Published {
-        return refuse("compat", "no quirks, where nodes are of several kinds");
-    }
     if !settings.beside.is_empty() {
         return refuse(
             "beside",
@@ -145,9 +142,6 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
         return refuse("milestones", "lengths of time of more than zero, ascending");
     }
     let joint = &settings.forecast.joint;
-    if !joint.horizon_s.is_finite() || joint.horizon_s <= 0.0 {
-        return refuse("forecast-horizon", "more than zero seconds");
-    }
     if !(0.0..=MOST_HYSTERESIS).contains(&joint.hysteresis) {
         return refuse("hysteresis", "a number from 0 to 100");
     }

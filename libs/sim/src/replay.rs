@@ -206,7 +206,6 @@ fn beside(
         // No practice forecasts, and none is verified.
         let plain = Settings {
             policy: practice.rule().unwrap_or(Policy::Dp),
-            quirks: crate::Quirks::None,
             verify: false,
             ..settings.clone()
         };
@@ -303,7 +302,6 @@ fn zero_cost(
 ) -> Result<Free, SimError> {
     let free = Settings {
         policy: Policy::Dp,
-        quirks: crate::Quirks::None,
         cost_scale: 0.0,
         verify: false,
         ..settings.clone()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lacuna_forecast::{Learnt, OrderBy, Prior};
-use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span, Stages};
+use lacuna_model::{NodeChoice, PlannerSettings, Policy, Span, Stages};
 use lacuna_planner::objective::{NamedExpressions, Objective};
 use lacuna_planner::placement::Settings as JointSettings;
 use lacuna_trainer::settings::Control;
@@ -23,19 +23,6 @@ pub enum TrainerEnd {
     Immediate,
 }
 
-/// Quirks of the published program (`BFTrainer`, arXiv 2106.12091) that a replay keeps.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Quirks {
-    /// None: sizes follow the published model.
-    #[default]
-    #[serde(rename = "exact")]
-    None,
-    /// A trainer changes by at most `floor((nodes + 1) / 2)` nodes at one event. A trainer whose
-    /// equal share is exactly its minimum gets no nodes.
-    Published,
-}
-
 /// Definition of A_s, the samples of the same trainers on dedicated nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,29 +36,6 @@ pub enum Dedicated {
     Split,
     /// A full replay on nodes that never leave.
     StaticReplay,
-}
-
-/// How a replay places trainers where distance costs them something. Their work is always counted at
-/// the distance of their nodes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Place {
-    /// The planner knows where nodes are.
-    #[default]
-    Aware,
-    /// The planner does not know where nodes are.
-    Unaware,
-    /// The policy chooses sizes only. A growing trainer gets the first free nodes by name, and a
-    /// shrinking one gives up its last.
-    FirstFit,
-}
-
-impl Place {
-    /// Whether this is the default.
-    #[must_use]
-    pub fn is_aware(&self) -> bool {
-        *self == Self::Aware
-    }
 }
 
 /// The window of a replay whose history is kept node by node.
@@ -127,13 +91,8 @@ impl Lookahead {
 pub struct Forecasting {
     /// Source of the order in which the scheduler takes nodes.
     pub order: OrderBy,
-    /// Number of futures drawn for each decision.
-    pub scenarios: u32,
     /// Whether co-departures are forecast: holes that end together.
     pub together: bool,
-    /// Whether the scheduler's planned starts are used.
-    #[serde(default = "yes")]
-    pub hints: bool,
     /// The model that forecasts start with. What comes after its time is learnt.
     #[serde(skip)]
     pub model: Option<Arc<Learnt>>,
@@ -155,9 +114,7 @@ impl Default for Forecasting {
     fn default() -> Self {
         Self {
             order: OrderBy::Learnt,
-            scenarios: ForesightSettings::default().scenarios,
             together: true,
-            hints: true,
             model: None,
             past: true,
             joint: JointSettings::default(),
@@ -180,9 +137,6 @@ pub struct Settings {
     pub cost_scale: f64,
     /// The moment at which a trainer whose work is done leaves.
     pub trainer_end: TrainerEnd,
-    /// Quirks of the published program that this replay keeps.
-    #[serde(rename = "model")]
-    pub quirks: Quirks,
     /// The objective. Work done is always counted in samples.
     pub objective: Objective,
     /// Objectives of single trainers, in place of `objective`.
@@ -221,9 +175,10 @@ pub struct Settings {
     pub forecast: Forecasting,
     /// Choice between equal nodes when a trainer grows or shrinks.
     pub node_choice: NodeChoice,
-    /// How trainers are placed where distance matters.
-    #[serde(default, skip_serializing_if = "Place::is_aware")]
-    pub place: Place,
+    /// Whether plans are made without knowing where nodes are. Work is counted at the distance of the
+    /// nodes all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unaware: bool,
     /// Whether the list of trainers begins again at its end, and the replay runs to the end of the
     /// trace. A trainer whose work is done trains on until it leaves, and that work counts.
     pub endless: bool,
@@ -243,7 +198,6 @@ impl Default for Settings {
             max_parallel: Control::default().max_parallel,
             cost_scale: 1.0,
             trainer_end: TrainerEnd::NextEvent,
-            quirks: Quirks::None,
             objective: Objective::default(),
             objectives: NamedExpressions::default(),
             stages: Stages::default(),
@@ -256,7 +210,7 @@ impl Default for Settings {
             lookahead: Lookahead::default(),
             forecast: Forecasting::default(),
             node_choice: planner.node_choice,
-            place: Place::default(),
+            unaware: false,
             endless: false,
             seed: planner.seed,
             verify: false,

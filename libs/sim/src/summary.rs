@@ -139,8 +139,6 @@ pub struct Apart {
     pub crossing: f64,
     /// The most trainers that crossed the uplink of one leaf at a time.
     pub most_crossing: u32,
-    /// Whether quarters have a bound: for an endless list of equal trainers.
-    pub bounded: bool,
     /// The time by size of the pool: the quarter with the fewest nodes first.
     pub quarters: [Quarter; 4],
 }
@@ -154,9 +152,6 @@ pub struct Quarter {
     pub hours: f64,
     /// Samples done.
     pub samples: f64,
-    /// Samples that no allocation can exceed, changes being free: an upper bound of the optimum of
-    /// each moment. 0 without a bound.
-    pub bound: f64,
 }
 
 /// The figures of a replay.

@@ -11,7 +11,7 @@ use lacuna_cli::replay::{self, Part, ReplayArgs, Request, SavedProblem, Shown, o
 use lacuna_forecast::Prior;
 use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Span};
 use lacuna_planner::objective::NamedExpressions;
-use lacuna_sim::{Beside, Dedicated, Lookahead, Place, Quirks, Settings, TrainerEnd};
+use lacuna_sim::{Beside, Dedicated, Lookahead, Settings, TrainerEnd};
 
 /// Arguments of `replay`: those of `lacuna replay`, and those of experiments.
 #[derive(Debug, Args)]
@@ -22,7 +22,7 @@ Examples:
   lacuna-lab replay holes.csv.gz --trainers hpo.jsonl.gz --policy milp --verify
   lacuna-lab replay holes.csv.gz --trainers hpo.jsonl.gz --policy dp --nodes random --cost-scale 5
   lacuna-lab replay holes.csv.gz --planned planned.csv.gz --policy auto
-  lacuna-lab replay holes.csv.gz --leaves 18 --crossing-cost 0.2 --place unaware
+  lacuna-lab replay holes.csv.gz --leaves 18 --crossing-cost 0.2 --unaware
   lacuna-lab replay holes.csv.gz --svg day.svg --gantt 24h..48h --gantt-nodes 32
   lacuna-lab replay holes.csv.gz --trainers mine.jsonl --save-problem p.json; lacuna-lab solve p.json
 
@@ -85,9 +85,6 @@ struct DecisionArgs {
     /// Which of several equal nodes a trainer gets or gives up
     #[arg(long, value_enum, default_value_t = NodesArg::Together)]
     nodes: NodesArg,
-    /// Keep the quirks of the published code (limit on changes, equal share at the minimum)
-    #[arg(long)]
-    compat: bool,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -155,9 +152,9 @@ struct NetworkArgs {
     /// and are slower [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     uplink: Option<u32>,
-    /// How trainers are placed
-    #[arg(long, value_enum, default_value_t = PlaceArg::Aware)]
-    place: PlaceArg,
+    /// Plan without knowing where nodes are; work is counted at the true distance
+    #[arg(long)]
+    unaware: bool,
 }
 
 #[derive(Debug, Args)]
@@ -208,16 +205,6 @@ enum NodesArg {
     Random,
     /// Nodes that were released together stay together
     Together,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum PlaceArg {
-    /// The planner knows where nodes are
-    Aware,
-    /// It does not know it; work is counted at the true distance
-    Unaware,
-    /// Sizes by the policy, nodes by the first free names
-    FirstFit,
 }
 
 /// The look-ahead: a length of time, or `all`.
@@ -285,9 +272,6 @@ impl DecisionArgs {
             NodesArg::Random => NodeChoice::Random,
             NodesArg::Together => NodeChoice::Together,
         };
-        if self.compat {
-            settings.quirks = Quirks::Published;
-        }
         settings.seed = self.seed;
         settings.verify = self.verify;
     }
@@ -326,16 +310,12 @@ impl NetworkArgs {
         let given = [
             ("--crossing-cost", self.crossing_cost > 0.0),
             ("--uplink", self.uplink.is_some()),
-            ("--place", self.place != PlaceArg::Aware),
+            ("--unaware", self.unaware),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
         network.idle = given.map(|(switch, _)| switch).collect();
         request.settings.forecast.joint.uplink = self.uplink;
-        request.settings.place = match self.place {
-            PlaceArg::Aware => Place::Aware,
-            PlaceArg::Unaware => Place::Unaware,
-            PlaceArg::FirstFit => Place::FirstFit,
-        };
+        request.settings.unaware = self.unaware;
     }
 }
 

@@ -12,7 +12,6 @@ use lacuna_cli::table::{Side, key_values, render};
 use lacuna_model::{Outcome, Span};
 use lacuna_planner::file::{self, Saved};
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::node_binary::{self, BigM};
 use lacuna_planner::{Problem, Sizes, dp};
 use lacuna_runtime::clock::Stopwatch;
 
@@ -22,29 +21,24 @@ use lacuna_runtime::clock::Stopwatch;
 Examples:
   lacuna-lab solve problem.json
   lacuna-lab solve problem.json --solver highs --gap 0.001 --time-limit 10s
-  lacuna-lab solve problem.json --solver node-binary --big-m sound --json
+  lacuna-lab solve problem.json --solver highs --json
 
 `lacuna-lab replay --save-problem` saves a problem. dp is exact; highs stops at the gap, the nodes or
-the time that it is given; node-binary is the published formulation, one binary per node and
-trainer. The exit code is 1 if there is no answer.")]
+the time that it is given. The exit code is 1 if there is no answer.")]
 pub(crate) struct SolveArgs {
     /// The problem (JSON)
     problem: PathBuf,
     /// The solver
     #[arg(long, value_enum, default_value_t = Solver::Dp)]
     solver: Solver,
-    /// The constant of the published formulation: N + 1 as published, which caps changes, or 2 N +
-    /// 1, which does not (node-binary only)
-    #[arg(long, value_enum, default_value_t = BigMChoice::Published)]
-    big_m: BigMChoice,
-    /// Time limit for highs and node-binary
+    /// Time limit for highs
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = parse_span)]
     time_limit: Span,
-    /// The most nodes of branch and bound for highs and node-binary [default: no limit]. The
+    /// The most nodes of branch and bound for highs [default: no limit]. The
     /// planner uses 1000, so that its answers do not depend on the machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     tree_nodes: Option<u32>,
-    /// Relative gap at which highs and node-binary may stop; 0 asks for proof
+    /// Relative gap at which highs may stop; 0 asks for proof
     #[arg(long, default_value_t = 0.0, value_parser = parse_gap)]
     gap: f64,
     /// Number of solves from scratch; the time is their median
@@ -62,17 +56,6 @@ pub(crate) enum Solver {
     Dp,
     /// HiGHS over node counts, without short cuts
     Highs,
-    /// HiGHS over one binary per node and trainer, as published
-    NodeBinary,
-}
-
-/// The constant of the published formulation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum BigMChoice {
-    /// N + 1
-    Published,
-    /// 2 N + 1
-    Sound,
 }
 
 impl Solver {
@@ -82,18 +65,6 @@ impl Solver {
         match self {
             Self::Dp => "dp",
             Self::Highs => "highs",
-            Self::NodeBinary => "node-binary",
-        }
-    }
-}
-
-impl BigMChoice {
-    /// Its name on the command line.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Published => "published",
-            Self::Sound => "sound",
         }
     }
 }
@@ -142,21 +113,6 @@ fn read(path: &Path) -> Result<Saved> {
         .map_err(|e| CliError::new("L0011", Exit::Failed, format!("{}: {e}", path.display())))
 }
 
-/// The most binaries of node-binary, nodes times trainers. Beyond, memory runs out long before an
-/// answer is found.
-const MOST_BINARIES: u64 = 2_000_000;
-
-fn check_size(problem: &Problem, solver: Solver) -> Result<()> {
-    let binaries = u64::from(problem.nodes) * problem.trainers.len() as u64;
-    if solver == Solver::NodeBinary && binaries > MOST_BINARIES {
-        return Err(CliError::failed(format!(
-            "node-binary would need {binaries} binaries, more than {MOST_BINARIES}"
-        ))
-        .remedy("--solver dp is exact, and fast"));
-    }
-    Ok(())
-}
-
 /// Solves the problem from scratch.
 fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
     let limit = Duration::from_secs_f64(args.time_limit.as_secs_f64().max(0.0));
@@ -176,14 +132,6 @@ fn solve(problem: &Problem, args: &SolveArgs) -> (Option<Sizes>, Outcome) {
             let found = matches!(solve.outcome, Outcome::Optimal | Outcome::Feasible { .. });
             (found.then_some(sizes), solve.outcome)
         }
-        Solver::NodeBinary => {
-            let big_m = match args.big_m {
-                BigMChoice::Published => BigM::Published,
-                BigMChoice::Sound => BigM::Sound,
-            };
-            let (sizes, solve) = node_binary::solve(problem, big_m, &options);
-            (sizes, solve.outcome)
-        }
     }
 }
 
@@ -199,17 +147,9 @@ fn measured(saved: &Saved, args: &SolveArgs) -> Solved {
     }
     seconds.sort_by(f64::total_cmp);
     let (sizes, outcome) = answer.unwrap_or((None, Outcome::Failed));
-    // The published formulation has its own limit on changes, or none.
-    let checked = match args.solver {
-        Solver::NodeBinary => &Problem {
-            max_change: None,
-            ..problem.clone()
-        },
-        Solver::Dp | Solver::Highs => problem,
-    };
     let refused = sizes
         .as_ref()
-        .is_some_and(|sizes| !checked.is_feasible(&sizes.counts));
+        .is_some_and(|sizes| !problem.is_feasible(&sizes.counts));
     let (status, gap) = match outcome {
         _ if refused => ("failed", None),
         // The dynamic program is exact, whatever gap is allowed.
@@ -300,7 +240,6 @@ fn table(solved: &Solved) -> String {
 /// The file is no problem, or there is no answer.
 pub(crate) fn run(args: &SolveArgs) -> Result<()> {
     let saved = read(&args.problem)?;
-    check_size(&saved.problem, args.solver)?;
     let solved = measured(&saved, args);
     if args.json.json {
         output::print_json(&solved)?;

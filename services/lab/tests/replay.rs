@@ -265,9 +265,8 @@ fn a_short_list_is_measured_by_no_more_trainers_than_it_has() {
 fn the_network_is_read_of_pbs_and_switches_without_one_are_named() {
     let bench = folder();
     let said = |more: &[&str]| String::from_utf8(replay(&bench, more).stdout).unwrap();
-    let note = "no effect of --crossing-cost, --uplink, --place";
-    let idle = ["--crossing-cost", "0.2", "--uplink", "4", "--place"];
-    let idle = [&idle[..], &["unaware"]].concat();
+    let note = "no effect of --crossing-cost, --uplink, --unaware";
+    let idle = ["--crossing-cost", "0.2", "--uplink", "4", "--unaware"];
     let text = said(&idle);
     assert!(text.contains(note) && text.contains("--leaves"), "{text}");
     let nodes = r#"{"nodes":{
@@ -329,24 +328,6 @@ fn the_report_shows_a_part_node_by_node() {
         let output = replay(&bench, wrong);
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {output:?}");
     }
-}
-
-#[test]
-fn the_published_limit_on_changes_does_not_bind_equal_share() {
-    let bench = folder();
-    // Two nodes come at once; the limit would let a trainer take only one of them.
-    bench.file(
-        "holes.csv",
-        "node,idle_from,idle_until,censored\na,1600000000,1600000100,0\nb,1600000000,1600000100,0\n",
-    );
-    let quirk = ["--json", "--policy", "equal-share", "--compat"];
-    let found = json(&replay(&bench, &quirk));
-    assert!(
-        (found["hours"].as_f64().unwrap() * 3600.0 - 20.0).abs() < 1e-6,
-        "{found}"
-    );
-    let found = json(&replay(&bench, &["--json", "--policy", "dp", "--compat"]));
-    assert!(found["hours"].as_f64().unwrap() * 3600.0 > 20.0, "{found}");
 }
 
 #[test]

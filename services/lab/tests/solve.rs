@@ -84,53 +84,28 @@ fn a_decision_that_a_replay_saved_is_solved() {
 #[test]
 fn changed_trainers_are_shown_by_name() {
     let folder = problems()[0].parent().unwrap().to_owned();
-    let path = folder.join("published-limit.json");
-    let path = path.to_str().unwrap();
-    let output = lab(&["solve", path]);
+    let path = folder.join("large-minimum.json");
+    let output = lab(&["solve", path.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     let words: Vec<&str> = text.split_whitespace().collect();
-    assert!(text.contains("20 of 20 used"), "{text}");
-    // Trainer 1, b, from 0 to the 10 that the limit allows.
-    assert!(
-        words.windows(4).any(|w| w == ["1", "b", "0", "10"]),
-        "{text}"
-    );
-    let output = lab(&["solve", path, "--solver", "node-binary", "--json"]);
-    // The other two trainers are alike, so either of them may have the ten.
-    assert_eq!(json(&output)["objective"], 6_026_613.0);
-    // Without the published limit another trainer may have more.
-    let sound = lab(&[
-        "solve",
-        path,
-        "--solver",
-        "node-binary",
-        "--big-m",
-        "sound",
-        "--json",
-    ]);
-    let sound = json(&sound)["objective"].as_f64().unwrap();
-    assert!(sound >= json(&output)["objective"].as_f64().unwrap());
+    assert!(text.contains("11 of 11 used"), "{text}");
+    for row in [["0", "large", "0", "8"], ["1", "s1", "4", "1"]] {
+        assert!(words.windows(4).any(|found| found == row), "{text}");
+    }
 }
 
 #[test]
-fn a_solve_without_an_answer_has_exit_code_1() {
-    let problem = problems()
-        .into_iter()
-        .find(|path| path.ends_with("shufflenet-10x83.json"))
-        .unwrap();
-    let output = lab(&[
-        "solve",
-        problem.to_str().unwrap(),
-        "--solver",
-        "node-binary",
-        "--time-limit",
-        "1ms",
-        "--json",
-    ]);
+fn a_solve_that_its_time_stops_has_an_answer_with_a_gap() {
+    let folder = problems()[0].parent().unwrap().to_owned();
+    let path = folder.join("shufflenet-10x83.json");
+    let path = path.to_str().unwrap();
+    let limits = ["--solver", "highs", "--time-limit", "0ms", "--json"];
+    let output = lab(&[&["solve", path][..], &limits].concat());
     let solved = json(&output);
-    assert_eq!(solved["status"], "no-incumbent", "{solved}");
-    assert_eq!(solved["objective"], Value::Null);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(solved["status"], "feasible", "{solved}");
+    let figure = |key: &str| solved[key].as_f64().unwrap();
+    assert!(figure("gap") > 0.0 && figure("objective") < figure("known_objective"));
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]
@@ -180,7 +155,6 @@ fn dp_leaves_no_gap_whatever_gap_is_allowed() {
 #[test]
 fn impossible_sizes_are_refused() {
     for (instances, solver, says) in [
-        ("100x10000", "node-binary", "not run beyond 35x1024"),
         ("99999999x99999999", "dp", "at most 10000x1000000"),
         ("0x10", "dp", "is no size"),
     ] {
@@ -222,7 +196,7 @@ fn the_benchmark_lists_every_solve_with_the_documented_keys() {
     assert!(output.status.success());
     let rows = json(&output);
     let rows = rows.as_array().unwrap();
-    assert_eq!(rows.len(), 6, "{rows:?}");
+    assert_eq!(rows.len(), 4, "{rows:?}");
     for (at, row) in rows.iter().enumerate() {
         let keys: Vec<&String> = row.as_object().unwrap().keys().collect();
         let mut expected = [
@@ -237,11 +211,11 @@ fn the_benchmark_lists_every_solve_with_the_documented_keys() {
         let mut keys: Vec<&str> = keys.iter().map(|k| k.as_str()).collect();
         keys.sort_unstable();
         assert_eq!(keys, expected);
-        assert_eq!(row["instance"], ["3x9", "4x16"][at / 3]);
-        assert_eq!(row["solver"], ["dp", "highs", "node-binary"][at % 3]);
+        assert_eq!(row["instance"], ["3x9", "4x16"][at / 2]);
+        assert_eq!(row["solver"], ["dp", "highs"][at % 2]);
         assert_eq!(row["status"], "optimal", "{row}");
         // The dynamic program is at least as good as the others.
-        let best = rows[at - at % 3]["objective"].as_f64().unwrap();
+        let best = rows[at - at % 2]["objective"].as_f64().unwrap();
         let this = row["objective"].as_f64().unwrap();
         assert!(best >= this - 1e-6 * this.abs(), "{row}: dp has {best}");
     }
@@ -257,5 +231,5 @@ fn the_benchmark_lists_every_solve_with_the_documented_keys() {
         "5",
         "--json",
     ]));
-    assert_eq!(again[0]["objective"], rows[3]["objective"]);
+    assert_eq!(again[0]["objective"], rows[2]["objective"]);
 }

@@ -94,8 +94,7 @@ pub(crate) fn trim(
         let mut best = (worth(set), set.to_vec());
         for level in 0..switches.tier(set.iter().copied()) {
             for near in below(switches, set.iter().copied(), level).into_values() {
-                let fits = item.may_become(near.len() as u32, situation.max_change)
-                    && item.is_mix(mix(&near));
+                let fits = item.is_size(near.len() as u32) && item.is_mix(mix(&near));
                 if fits && nested(&near) && worth(&near) > best.0 {
                     best = (worth(&near), near);
                 }

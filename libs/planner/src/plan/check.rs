@@ -1,7 +1,7 @@
 //! The independent checker of decisions and plans: numbered invariants. It shares no code with the
 //! makers of plans.
 //!
-//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9 and I12 to I18.
+//! [`check_decision`] judges ordinals, every decision of a replay: I5, I6, I9, I12 and I14 to I18.
 //! [`check`] judges names: it translates a plan into ordinals for the same code, and adds the
 //! invariants of names.
 //!
@@ -145,20 +145,6 @@ pub enum Violation<T = TrainerId, N = NodeId> {
         /// The trainer.
         trainer: T,
     },
-    /// I13: no size changes by more than the limit of the decision.
-    #[error(
-        "I13: trainer {trainer} goes from {before} to {after} nodes, beyond the limit of {limit}"
-    )]
-    Limit {
-        /// The trainer.
-        trainer: T,
-        /// Its size before.
-        before: u32,
-        /// Its new size.
-        after: u32,
-        /// The largest change.
-        limit: u32,
-    },
     /// I14: every owner of a slot is one of the candidates.
     #[error("I14: node {node} goes to candidate {ordinal}, and there is none")]
     UnknownCandidate {
@@ -233,7 +219,6 @@ impl<T, N> Violation<T, N> {
             Self::HoleReport { .. } => 10,
             Self::Form { .. } => 11,
             Self::NotHit { .. } => 12,
-            Self::Limit { .. } => 13,
             Self::UnknownCandidate { .. } => 14,
             Self::Shape { .. } => 15,
             Self::Crossing { .. } => 16,
@@ -390,7 +375,7 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
             .cloned()
             .map(|trainer| Violation::NotHit { trainer }),
     );
-    sound(&reported, slots.into_iter(), None, found);
+    sound(&reported, slots.into_iter(), found);
 }
 
 /// I17.

@@ -104,7 +104,7 @@ impl Offers {
     /// those that gain more than others lose. Nothing if there is none.
     pub(crate) fn best(&self, problem: &Problem, item: &Item) -> Option<Exchange> {
         let mut best: Option<(f64, u32, Offer, usize)> = None;
-        let sizes = (item.min..=item.max).filter(|&n| item.may_become(n, problem.max_change));
+        let sizes = (item.min..=item.max).filter(|&n| item.is_size(n));
         for n in sizes {
             let Some(lacking) = n.checked_sub(self.free).filter(|&lacking| lacking > 0) else {
                 continue;
@@ -151,11 +151,7 @@ fn per_node(offer: &Offer) -> f64 {
 /// cannot run on the remaining ones.
 fn offer(problem: &Problem, item: &Item, from: u32, size: u32, lacking: u32) -> Offer {
     let left = size.saturating_sub(lacking);
-    let left = if item.may_become(left, problem.max_change) {
-        left
-    } else {
-        0
-    };
+    let left = if item.is_size(left) { left } else { 0 };
     Offer {
         from,
         nodes: size - left,

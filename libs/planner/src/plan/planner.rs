@@ -148,7 +148,6 @@ impl Planner {
             switches: &case.switches,
             kinds: &of,
             users: users.as_ref(),
-            max_change: None,
             pool_forecast: Some(PoolForecast {
                 pool,
                 holes: &case.holes,

@@ -18,9 +18,6 @@ pub struct Problem {
     pub horizon_s: f64,
     /// The admitted trainers.
     pub trainers: Vec<Item>,
-    /// Largest change of one trainer in one solve, nodes; no limit if absent. The published
-    /// program's big-M amounts to one.
-    pub max_change: Option<u32>,
 }
 
 /// One trainer of a [`Problem`].
@@ -207,16 +204,6 @@ impl Item {
     pub fn is_size(&self, n: u32) -> bool {
         n == 0 || (self.min <= n && n <= self.max && (n as usize) < self.value.len())
     }
-
-    /// Whether a change to `n` nodes is possible in one solve under a limit on changes. A trainer
-    /// with an impossible present size may always give up all nodes.
-    #[must_use]
-    pub fn may_become(&self, n: u32, max_change: Option<u32>) -> bool {
-        self.is_size(n)
-            && max_change.is_none_or(|limit| {
-                n.abs_diff(self.current) <= limit || (n == 0 && !self.is_size(self.current))
-            })
-    }
 }
 
 impl Problem {
@@ -259,7 +246,7 @@ impl Problem {
                 .trainers
                 .iter()
                 .zip(counts)
-                .all(|(item, &n)| item.may_become(n, self.max_change))
+                .all(|(item, &n)| item.is_size(n))
     }
 
     /// The sizes with their objective.

@@ -12,7 +12,7 @@
 //!  "answer": {"counts": [2], "objective": 1980.0}}
 //! ```
 //!
-//! `max_change`, the names, `note` and `answer` may be absent. Numbers are written in full, so that
+//! The names, `note` and `answer` may be absent. Numbers are written in full, so that
 //! a problem is the same to the last bit when it is read again.
 
 use std::fmt::Write as _;
@@ -122,7 +122,6 @@ struct RawProblem {
     note: Option<String>,
     nodes: u32,
     horizon_s: f64,
-    max_change: Option<u32>,
     curves: Vec<Vec<f64>>,
     trainers: Vec<RawItem>,
     answer: Option<RawAnswer>,
@@ -191,9 +190,6 @@ pub fn write(saved: &Saved) -> Result<String, FileError> {
     }
     field("nodes", problem.nodes.to_string());
     field("horizon_s", serde_json::to_string(&problem.horizon_s)?);
-    if let Some(limit) = problem.max_change {
-        field("max_change", limit.to_string());
-    }
     if let Some(answer) = &saved.answer {
         let answer = RawAnswer {
             counts: answer.counts.clone(),
@@ -267,7 +263,6 @@ pub fn read(text: &str) -> Result<Saved, FileError> {
             nodes: raw.nodes,
             horizon_s: raw.horizon_s,
             trainers,
-            max_change: raw.max_change,
         },
         names,
         note: raw.note,

@@ -186,7 +186,6 @@ pub fn scarce(size: Size, networks: &[Network], seed: u64) -> Problem {
         nodes: size.nodes,
         horizon_s: HORIZON_S,
         trainers,
-        max_change: None,
     }
 }
 

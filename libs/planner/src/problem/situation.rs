@@ -109,9 +109,6 @@ pub struct Situation<'a> {
     pub kinds: &'a [u8],
     /// The users, if nodes are shared out fairly between them.
     pub users: Option<&'a Users>,
-    /// Largest change of one trainer in one decision over sizes; see
-    /// [`crate::Problem::max_change`].
-    pub max_change: Option<u32>,
     /// Forecasts of when slots leave; absent where holes are not forecast.
     pub pool_forecast: Option<PoolForecast<'a>>,
     /// What ties the decision to those before it. Without it [`lacuna_model::Policy::Auto`] compares

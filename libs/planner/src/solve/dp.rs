@@ -87,14 +87,13 @@ impl Solver {
         }
     }
 
-    /// The optimum. A limit on changes that leaves no feasible choice is ignored, since giving up
-    /// nodes must always be possible.
+    /// The optimum.
     pub fn solve(&mut self, problem: &Problem) -> Sizes {
         if self.memory == Memory::Forgotten {
             self.options.forget();
             self.greedy.forget();
         }
-        let limit = self.options.build(problem);
+        self.options.build(problem);
         if self.options.fits_best(problem.nodes) {
             self.proof = Proof::Slack;
             self.greedy.take_best(&self.options);
@@ -109,7 +108,7 @@ impl Solver {
             };
         }
         let mut counts = self.greedy.counts(&self.options);
-        order_equals(problem, limit, &mut counts);
+        order_equals(problem, &mut counts);
         problem.sizes(counts)
     }
 
@@ -150,10 +149,7 @@ pub(crate) struct Relaxed {
 
 /// Gives the earlier of equal trainers more nodes, so that the answer does not depend on the
 /// method.
-fn order_equals(problem: &Problem, limit: Option<u32>, counts: &mut [u32]) {
-    if limit.is_some() {
-        return;
-    }
+fn order_equals(problem: &Problem, counts: &mut [u32]) {
     for at in 1..counts.len() {
         let mut here = at;
         while here > 0 {

@@ -1,17 +1,11 @@
 //! The baseline: an equal share for each trainer, the rest first-come-first-served.
 
-use crate::{Item, Problem, Sizes};
+use crate::{Problem, Sizes};
 
 /// Gives each of J trainers `floor(nodes / J)` (none below its minimum, none above its
 /// maximum), then the remaining nodes in order of arrival, each up to its maximum.
 #[must_use]
 pub fn solve(problem: &Problem) -> Sizes {
-    shared(problem, |item, share| share >= item.min)
-}
-
-/// The equal share, where `runs` decides whether a trainer takes its share in the first round.
-#[must_use]
-pub fn shared(problem: &Problem, runs: impl Fn(&Item, u32) -> bool) -> Sizes {
     let trainers = problem.trainers.len() as u32;
     let share = problem.nodes.checked_div(trainers).unwrap_or(0);
     let mut left = problem.nodes;
@@ -19,7 +13,7 @@ pub fn shared(problem: &Problem, runs: impl Fn(&Item, u32) -> bool) -> Sizes {
         .trainers
         .iter()
         .map(|item| {
-            let count = if runs(item, share) {
+            let count = if share >= item.min {
                 share.min(item.max)
             } else {
                 0
@@ -40,6 +34,8 @@ pub fn shared(problem: &Problem, runs: impl Fn(&Item, u32) -> bool) -> Sizes {
 
 #[cfg(test)]
 mod tests {
+    use crate::Item;
+
     use super::*;
 
     fn problem(nodes: u32, bounds: &[(u32, u32)]) -> Problem {
@@ -63,7 +59,6 @@ mod tests {
             nodes,
             horizon_s: 10.0,
             trainers,
-            max_change: None,
         }
     }
 

@@ -49,14 +49,13 @@ pub struct Claim {
 impl Claim {
     /// The claim of an owner on `nodes` nodes. `part` is its weight; a weight that is not positive
     /// and finite counts as 1. `items` are its trainers, and `apart` nodes stay with it in any
-    /// case. `max_change` is the limit of [`crate::Problem::max_change`].
+    /// case.
     #[must_use]
     pub fn new<'a>(
         nodes: u32,
         part: f64,
         items: impl Iterator<Item = &'a Item>,
         apart: u32,
-        max_change: Option<u32>,
     ) -> Self {
         let mut claim = Self {
             part: if part.is_finite() && part > 0.0 {
@@ -69,18 +68,16 @@ impl Claim {
         };
         for item in items {
             claim.held = claim.held.saturating_add(item.current);
-            claim.widen(item, max_change);
+            claim.widen(item);
         }
         claim
     }
 
     /// Adds the sizes of one more trainer.
-    fn widen(&mut self, item: &Item, max_change: Option<u32>) {
-        let limit = max_change.unwrap_or(u32::MAX);
+    fn widen(&mut self, item: &Item) {
         let table = (item.value.len() as u32).saturating_sub(1);
-        let low = item.min.max(item.current.saturating_sub(limit)) as usize;
-        let high = item.max.min(table).min(item.current.saturating_add(limit)) as usize;
-        let stops = item.may_become(0, max_change);
+        let low = item.min as usize;
+        let high = item.max.min(table) as usize;
         let old = self.usable.clone();
         let was = |n: Option<usize>| n.and_then(|n| old.get(n)) == Some(&true);
         // Number of usable counts among n - high ..= n - low.
@@ -90,7 +87,7 @@ impl Claim {
                 within += u32::from(was(n.checked_sub(low)));
                 within -= u32::from(was(n.checked_sub(high + 1)));
             }
-            *usable = within > 0 || (stops && was(Some(n)));
+            *usable = within > 0 || was(Some(n));
         }
     }
 

@@ -192,7 +192,6 @@ struct Program {
 impl Program {
     /// Builds the program; over the `open` sizes of each trainer only, if given.
     fn build(problem: &Problem, open: Option<&[Vec<u32>]>) -> Self {
-        let limit = feasible_limit(problem);
         let pieces: Vec<Vec<Piece>> = problem
             .trainers
             .iter()
@@ -201,7 +200,7 @@ impl Program {
                 let gain = |n: u32| (n, item.gain(problem.horizon_s, n));
                 match open.and_then(|open| open.get(j)) {
                     Some(open) => cut(open.iter().map(|&n| gain(n))),
-                    None => cut(sizes(item, problem.nodes, limit).map(gain)),
+                    None => cut(sizes(item, problem.nodes).map(gain)),
                 }
             })
             .collect();
@@ -336,22 +335,9 @@ impl Program {
     }
 }
 
-/// The limit on changes, unless it leaves no feasible choice.
-fn feasible_limit(problem: &Problem) -> Option<u32> {
-    let least = |item: &Item| sizes(item, problem.nodes, problem.max_change).next();
-    let least: Option<u64> = problem
-        .trainers
-        .iter()
-        .map(|item| least(item).map(u64::from))
-        .sum();
-    problem
-        .max_change
-        .filter(|_| least.is_some_and(|sum| sum <= u64::from(problem.nodes)))
-}
-
 /// The sizes that a trainer may have, ascending.
-fn sizes(item: &Item, nodes: u32, limit: Option<u32>) -> impl Iterator<Item = u32> {
-    (0..=item.max.min(nodes)).filter(move |&n| item.may_become(n, limit))
+fn sizes(item: &Item, nodes: u32) -> impl Iterator<Item = u32> {
+    (0..=item.max.min(nodes)).filter(|&n| item.is_size(n))
 }
 
 /// Cuts sizes with their gains into pieces: a piece ends where sizes are not consecutive or
@@ -479,7 +465,6 @@ mod tests {
             nodes: 9,
             horizon_s: 1.0,
             trainers: vec![item(2, 4), item(6, 1), item(4, 1), item(3, 3)],
-            max_change: None,
         };
         assert_eq!(fallback(&problem).counts, [0, 6, 0, 3]);
     }

@@ -17,11 +17,10 @@
 //! [`crate::placement::forecast`] instead.
 //!
 //! Tests over `Policy::ALL` take a policy over sizes by themselves; one by forecasts needs its own in
-//! `tests/all/forecast.rs`. One that maximises nothing is free of the published limit on changes.
+//! `tests/all/forecast.rs`.
 
 pub mod dp;
 pub mod equal_share;
 pub mod fair;
 pub mod milp;
 pub mod mixed;
-pub mod node_binary;

@@ -52,7 +52,6 @@ fn decide(
         switches,
         kinds: &[],
         users: None,
-        max_change: None,
         pool_forecast: None,
         history: None,
         doubt: None,

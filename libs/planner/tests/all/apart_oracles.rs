@@ -96,7 +96,6 @@ impl Small {
             switches: &self.switches,
             kinds: &[],
             users,
-            max_change: None,
             pool_forecast: settings.policy.forecasts().then_some(pool_forecast),
             history: None,
             doubt: None,

@@ -184,7 +184,7 @@ fn i12_other_nodes_for_a_trainer_that_nothing_has_hit() {
 
 /// The numbers of the invariants that a decision breaks after a mutation, of it or of what it was
 /// made for: two candidates of 2 to 3 and of 1 to 2 nodes have two and one of six slots.
-fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decision)) -> Vec<u32> {
+fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Decision)) -> Vec<u32> {
     let case = sound().0;
     let candidate = |(record, held): (&lacuna_model::TrainerRecord, u32)| {
         let spec = &record.spec;
@@ -200,18 +200,16 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Option<u32>, &mut Decis
         switches: &Switches::default(),
         kinds: &[],
         users: None,
-        max_change: None,
         pool_forecast: None,
         history: None,
         doubt: None,
     };
     let mut decision = Decider::default().decide(&posed);
     assert_eq!(decision.sizes.counts, [3, 2]);
-    let (mut limit, mut changed) = (None, candidates.clone());
-    mutate(&mut changed, &mut limit, &mut decision);
+    let mut changed = candidates.clone();
+    mutate(&mut changed, &mut decision);
     let situation = Situation {
         candidates: &changed,
-        max_change: limit,
         ..posed
     };
     let found = check_decision(&situation, &decision);
@@ -227,13 +225,13 @@ fn swap(decision: &mut Decision, a: Option<u32>, b: Option<u32>) {
 
 #[test]
 fn a_sound_decision_passes_and_a_broken_one_does_not() {
-    let found = unsound(|_, _, _| {});
+    let found = unsound(|_, _| {});
     assert!(found.is_empty(), "{found:?}");
     // A slot changes hands that its trainer could have kept.
-    assert_eq!(unsound(|_, _, d| swap(d, Some(0), Some(1))), [6, 6]);
-    assert_eq!(unsound(|_, _, d| swap(d, Some(0), None)), [6]);
+    assert_eq!(unsound(|_, d| swap(d, Some(0), Some(1))), [6, 6]);
+    assert_eq!(unsound(|_, d| swap(d, Some(0), None)), [6]);
     // A size outside the bounds, reported correctly.
-    let shrunk = unsound(|_, _, d| {
+    let shrunk = unsound(|_, d| {
         d.owners
             .iter_mut()
             .filter(|o| **o == Some(0))
@@ -243,27 +241,12 @@ fn a_sound_decision_passes_and_a_broken_one_does_not() {
     });
     assert_eq!(shrunk, [5]);
     // The sizes differ from those of the slots, after and before.
-    assert_eq!(unsound(|_, _, d| d.sizes.counts[1] = 1), [9]);
-    assert_eq!(
-        unsound(|candidates, _, _| candidates[0].item.current = 3),
-        [9]
-    );
-    // A change beyond the limit, but for one that cannot stay as it is.
-    assert_eq!(unsound(|_, limit, _| *limit = Some(0)), [13, 13]);
-    let gives_up = unsound(|candidates, limit, d| {
-        *limit = Some(1);
-        candidates[0].item.min = 3;
-        d.owners
-            .iter_mut()
-            .filter(|o| **o == Some(0))
-            .for_each(|o| *o = None);
-        d.sizes.counts[0] = 0;
-    });
-    assert!(gives_up.is_empty(), "{gives_up:?}");
+    assert_eq!(unsound(|_, d| d.sizes.counts[1] = 1), [9]);
+    assert_eq!(unsound(|candidates, _| candidates[0].item.current = 3), [9]);
     // Owners and sizes of another situation.
-    assert_eq!(unsound(|_, _, d| d.owners[5] = Some(2)), [14, 9]);
-    assert_eq!(unsound(|_, _, d| d.owners.truncate(5)), [15]);
-    assert_eq!(unsound(|_, _, d| d.sizes.counts.push(0)), [15]);
+    assert_eq!(unsound(|_, d| d.owners[5] = Some(2)), [14, 9]);
+    assert_eq!(unsound(|_, d| d.owners.truncate(5)), [15]);
+    assert_eq!(unsound(|_, d| d.sizes.counts.push(0)), [15]);
 }
 
 #[test]
@@ -283,7 +266,6 @@ fn i18_a_value_without_the_trainers_that_share_an_uplink() {
         switches,
         kinds: &[],
         users: None,
-        max_change: None,
         pool_forecast: Some(PoolForecast {
             pool: &pool,
             holes: &[0, 1, 2, 3],

@@ -64,9 +64,8 @@ pub(crate) fn problem(trainers: usize, most: u32) -> impl Strategy<Value = Probl
         0..=2 * most * trainers as u32 / 2,
         0.5_f64..40.0,
         any::<bool>(),
-        proptest::option::weighted(0.25, 1..=most),
     )
-        .prop_map(|(mut trainers, extra, horizon_s, equal, max_change)| {
+        .prop_map(|(mut trainers, extra, horizon_s, equal)| {
             if equal {
                 // Some trainers are interchangeable, as in a stream of equal jobs.
                 if let Some(first) = trainers.first().cloned() {
@@ -90,7 +89,6 @@ pub(crate) fn problem(trainers: usize, most: u32) -> impl Strategy<Value = Probl
                 nodes,
                 horizon_s,
                 trainers,
-                max_change,
             }
         })
 }

@@ -29,7 +29,7 @@ fn item(current: u32, min: u32, max: u32, worth: f64) -> Item {
 }
 
 fn claims(nodes: u32, owners: &[&[Item]]) -> Vec<Claim> {
-    let claim = |items: &&[Item]| Claim::new(nodes, 1.0, items.iter(), 0, None);
+    let claim = |items: &&[Item]| Claim::new(nodes, 1.0, items.iter(), 0);
     owners.iter().map(claim).collect()
 }
 
@@ -55,7 +55,7 @@ fn a_remainder_stays_with_its_holder() {
 fn larger_parts_have_more() {
     let items = [item(0, 1, 20, 1.0)];
     let parts = |parts: [f64; 2]| {
-        let claims = parts.map(|part| Claim::new(12, part, items.iter(), 0, None));
+        let claims = parts.map(|part| Claim::new(12, part, items.iter(), 0));
         share(12, &claims)
     };
     assert_eq!(parts([1.0, 3.0]), [3, 9]);
@@ -270,7 +270,6 @@ fn decide(policy: Policy, items: &[Item], nodes: u32, of: Option<Vec<u32>>) -> D
         switches: &Switches::default(),
         kinds: &[],
         users: users.as_ref(),
-        max_change: None,
         pool_forecast: None,
         history: None,
         doubt: None,

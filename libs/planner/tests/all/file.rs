@@ -7,7 +7,6 @@ use lacuna_planner::Problem;
 use lacuna_planner::dp::{self, reference};
 use lacuna_planner::file::{self, FileError, Saved};
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::node_binary::{self, BigM};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -86,7 +85,6 @@ fn damaged(from: &str, to: &str) -> FileError {
         nodes: 77,
         horizon_s: 120.0,
         trainers: vec![hpo(&value, 3), hpo(&value, 4)],
-        max_change: Some(39),
     };
     let mut saved = Saved::new(problem);
     saved.names[0] = "first".to_owned();
@@ -103,7 +101,6 @@ fn equal_curves_stand_once_and_the_text_is_for_people() {
         nodes: 9,
         horizon_s: 0.1,
         trainers: vec![hpo(&value, 3), hpo(&copy, 4)],
-        max_change: None,
     };
     let text = file::write(&Saved::new(problem)).unwrap();
     assert_eq!(text.matches("145081.5").count(), 1, "{text}");
@@ -191,7 +188,6 @@ fn what_makes_no_sense_is_not_written() {
         nodes: 9,
         horizon_s: 120.0,
         trainers: vec![item],
-        max_change: None,
     };
     let error = file::write(&Saved::new(problem)).unwrap_err();
     assert!(
@@ -231,20 +227,6 @@ fn every_saved_problem_is_solved_alike_by_all() {
             };
             let (sizes, _) = milp::solve(problem, &options);
             check("highs", sizes.objective, 1e-6);
-        }
-        if problem.trainers.len() * problem.nodes as usize <= 60 {
-            let limit = problem.max_change;
-            let big_m = match limit {
-                None => BigM::Sound,
-                Some(limit) => {
-                    assert_eq!(limit, problem.nodes.div_ceil(2), "{name}");
-                    BigM::Published
-                }
-            };
-            let options = MilpOptions::until(Duration::from_secs(60));
-            let (sizes, _) = node_binary::solve(problem, big_m, &options);
-            let sizes = sizes.expect("a small problem");
-            check("node-binary", sizes.objective, 1e-6);
         }
         solved += 1;
     }

@@ -227,7 +227,6 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
             switches: &Switches::default(),
             kinds: &[],
             users: None,
-            max_change: None,
             pool_forecast: Some(PoolForecast {
                 pool: &case.pool,
                 holes,

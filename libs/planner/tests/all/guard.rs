@@ -127,7 +127,6 @@ impl Machine {
             switches: &Switches::default(),
             kinds: &[],
             users: None,
-            max_change: None,
             pool_forecast: Some(PoolForecast {
                 pool: &pool,
                 holes: &places,

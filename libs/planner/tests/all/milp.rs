@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::common::{agree, hpo, problem, shufflenet};
 use lacuna_model::Outcome;
 use lacuna_planner::milp::{self, MilpOptions};
-use lacuna_planner::node_binary::{self, BigM};
 use lacuna_planner::{Far, Item, Problem, dp};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -44,61 +43,6 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 60, failure_persistence: None, rng_seed: RngSeed::Fixed(5), ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn the_published_formulation_agrees_and_its_big_m_is_the_limit_on_changes(
-        problem in problem(3, 4),
-    ) {
-        let mut problem = Problem { max_change: None, ..problem };
-        let options = MilpOptions::until(Duration::from_secs(60));
-        let best = dp::Solver::new().solve(&problem);
-        let sound = node_binary::solve(&problem, BigM::Sound, &options).0.unwrap();
-        prop_assert!(agree(sound.objective, best.objective, 1e-6), "{:?} {:?}", sound, best);
-        problem.max_change = Some(problem.nodes.div_ceil(2));
-        let limited = dp::Solver::new().solve(&problem);
-        prop_assert!(limited.objective <= best.objective + 1e-9 * best.objective.abs());
-        // Where a trainer may not keep its size, the published model can be infeasible; here
-        // it may then give up everything.
-        if problem.trainers.iter().all(|t| t.is_size(t.current)) {
-            let published = node_binary::solve(&problem, BigM::Published, &options).0.unwrap();
-            prop_assert!(
-                agree(published.objective, limited.objective, 1e-6),
-                "{:?} {:?}", published, limited
-            );
-        }
-    }
-}
-
-/// An instance like the one in which the published big-M was found to cost something:
-/// 5 trainers on 20 nodes, one of which should get nearly all of them.
-#[test]
-fn the_published_big_m_misses_an_optimum() {
-    let value = shufflenet();
-    let mut trainers: Vec<Item> = (0..5).map(|_| hpo(&value, 0)).collect();
-    // One trainer scales better than the others do, from 12 nodes on.
-    trainers[2].value = (0..=64)
-        .map(|n| f64::from(n) * if n >= 12 { 4_000.0 } else { 1_000.0 })
-        .collect();
-    let mut problem = Problem {
-        nodes: 20,
-        horizon_s: 120.0,
-        trainers,
-        max_change: None,
-    };
-    let best = dp::Solver::new().solve(&problem);
-    problem.max_change = Some(problem.nodes.div_ceil(2));
-    let capped = dp::Solver::new().solve(&problem);
-    assert_eq!(problem.max_change, Some(10));
-    assert_eq!(best.counts[2], 20);
-    assert!(capped.objective < best.objective, "{capped:?} {best:?}");
-    let (sizes, _) = milp::solve(&problem, &exact(false));
-    assert!(agree(sizes.objective, capped.objective, 1e-9));
-}
-
 #[test]
 fn at_paper_scale_the_program_agrees_and_short_cuts_are_named() {
     let seed = 21;
@@ -121,7 +65,6 @@ fn at_paper_scale_the_program_agrees_and_short_cuts_are_named() {
             nodes,
             horizon_s: [10.0, 120.0, 600.0][round % 3],
             trainers,
-            max_change: None,
         };
         let best = solver.solve(&problem);
         for shortcuts in [true, false] {
@@ -177,7 +120,6 @@ fn a_solve_ends_by_its_nodes_never_worse_than_what_is_there() {
             nodes: 97,
             horizon_s: 120.0,
             trainers,
-            max_change: None,
         };
         let best = dp::Solver::new().solve(&problem).objective;
         let (sizes, solve) = milp::solve(&problem, &few);

@@ -52,8 +52,6 @@ enum Event {
     Replace(usize, usize),
     /// The looking-ahead time changes.
     Horizon(f64),
-    /// The limit on changes comes or goes.
-    Limit(Option<u32>),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -62,7 +60,6 @@ fn event() -> impl Strategy<Value = Event> {
         6 => (0..64_usize).prop_map(Event::Lose),
         2 => (0..64_usize, 0..64_usize).prop_map(|(a, b)| Event::Replace(a, b)),
         1 => (0.5_f64..40.0).prop_map(Event::Horizon),
-        1 => proptest::option::of(1..6_u32).prop_map(Event::Limit),
     ]
 }
 
@@ -83,7 +80,6 @@ fn next(problem: &mut Problem, counts: &[u32], event: Event) {
     match event {
         Event::Join(nodes) => problem.nodes += nodes,
         Event::Horizon(horizon_s) => problem.horizon_s = horizon_s,
-        Event::Limit(limit) => problem.max_change = limit,
         _ if trainers == 0 => {}
         Event::Lose(which) => {
             let item = &mut problem.trainers[which % trainers];
@@ -157,7 +153,6 @@ fn replay_like(rng: &mut ChaCha8Rng, trainers: usize, nodes: u32, horizon_s: f64
         nodes,
         horizon_s,
         trainers: items,
-        max_change: None,
     }
 }
 

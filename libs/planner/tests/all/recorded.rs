@@ -84,7 +84,6 @@ fn all_solvers_agree_on_the_recorded_networks() {
                 nodes,
                 horizon_s: [10.0, 120.0, 600.0][round % 3],
                 trainers,
-                max_change: None,
             };
             let fast = dp::Solver::new().solve(&problem).objective;
             let plain = reference::solve(&problem).objective;
@@ -108,7 +107,6 @@ fn a_saved_problem_is_solved_again_to_the_same_sizes() {
         nodes: 77,
         horizon_s: 120.0,
         trainers: (0..6).map(|j| crate::common::hpo(&value, 3 * j)).collect(),
-        max_change: Some(39),
     };
     let saved = serde_json::to_string(&problem).unwrap();
     let again: Problem = serde_json::from_str(&saved).unwrap();

@@ -35,9 +35,8 @@ proptest! {
     /// which the model has for free, can be worth it; see the next test.
     #[test]
     fn solving_again_from_the_answer_changes_nothing_if_shrinking_costs_no_less_than_growing(
-        problem in problem(5, 10),
+        mut problem in problem(5, 10),
     ) {
-        let mut problem = Problem { max_change: None, ..problem };
         for item in &mut problem.trainers {
             item.down_s = item.down_s.max(item.up_s);
             // A change leaves no work that a second one could throw away.
@@ -54,7 +53,6 @@ proptest! {
 
     #[test]
     fn one_more_idle_node_never_lowers_the_objective(problem in problem(6, 12)) {
-        let problem = Problem { max_change: None, ..problem };
         let more = Problem { nodes: problem.nodes + 1, ..problem.clone() };
         let (a, b) = (dp::Solver::new().solve(&problem), dp::Solver::new().solve(&more));
         prop_assert!(b.objective >= a.objective - 1e-9 * a.objective.abs(), "{a:?} {b:?}");
@@ -85,7 +83,6 @@ fn with_the_papers_costs_solving_again_changes_next_to_nothing() {
             nodes,
             horizon_s: [10.0, 60.0, 120.0, 600.0][round % 4],
             trainers,
-            max_change: None,
         };
         let first = solver.solve(&problem);
         let next = after(&problem, &first.counts);

@@ -7,17 +7,15 @@ use lacuna_model::{Doubt, Outcome, Policy};
 use lacuna_planner::ForecastSettings;
 use lacuna_planner::check::check_decision;
 use lacuna_planner::milp::MilpOptions;
-use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation, Slot};
+use lacuna_planner::{Decider, Decision as Decided, Settings as DeciderSettings, Situation};
 
 use super::valuation::Valuation;
 use crate::rules::RuleTimes;
-use crate::{Decision, Place, Quirks, Settings, SimError, SolveTimes, Verified, published};
+use crate::{Decision, Settings, SimError, SolveTimes, Verified};
 
 /// Makes decisions and counts them.
 pub(crate) struct Decisions<'a, 's> {
     decider: Decider,
-    quirks: Quirks,
-    place: Place,
     /// Verification, if it is asked for.
     valuation: Option<Valuation>,
     stopwatch: &'a dyn Fn() -> f64,
@@ -51,18 +49,14 @@ pub(crate) struct Event<'a> {
 /// The planner's decider with the settings of a replay.
 fn decider(settings: &Settings) -> Decider {
     Decider::new(DeciderSettings {
-        policy: match (settings.place, settings.policy.forecasts()) {
-            // First fit chooses the nodes, so the policy chooses sizes alone.
-            (Place::FirstFit, true) => Policy::Dp,
-            _ => settings.policy,
-        },
+        policy: settings.policy,
         node_choice: settings.node_choice,
         horizon: settings.horizon,
         seed: settings.seed,
         milp: MilpOptions::default(),
         foresight: ForecastSettings {
             joint: settings.forecast.joint,
-            scenarios: settings.forecast.scenarios,
+            ..ForecastSettings::default()
         },
     })
 }
@@ -72,8 +66,6 @@ impl<'a, 's> Decisions<'a, 's> {
     pub(crate) fn new(settings: &Settings, stopwatch: &'a dyn Fn() -> f64) -> Self {
         Self {
             decider: decider(settings),
-            quirks: settings.quirks,
-            place: settings.place,
             valuation: settings.verify.then(Valuation::default),
             stopwatch,
             save: None,
@@ -113,13 +105,7 @@ impl<'a, 's> Decisions<'a, 's> {
         situation: &Situation<'_>,
     ) -> Result<Decided, SimError> {
         let before = (self.stopwatch)();
-        let mut decided = match (self.quirks, self.decider.settings().policy) {
-            (Quirks::Published, Policy::EqualShare) => self.equal_share(situation),
-            _ => self.decider.decide(situation),
-        };
-        if self.place == Place::FirstFit {
-            decided.owners = first_fit(situation.slots, &decided.sizes.counts);
-        }
+        let decided = self.decider.decide(situation);
         let seconds = (self.stopwatch)() - before;
         self.times.add(seconds);
         sound(event, situation, &decided)?;
@@ -146,26 +132,6 @@ impl<'a, 's> Decisions<'a, 's> {
         Ok(decided)
     }
 
-    /// Equal share with the published quirk.
-    fn equal_share(&mut self, situation: &Situation<'_>) -> Decided {
-        let sizes = published::equal_share(self.decider.pose(situation));
-        Decided {
-            owners: self.decider.place(situation, &sizes.counts),
-            solve: lacuna_model::Solve {
-                outcome: Outcome::Found,
-                objective: sizes.objective,
-                solver: "equal-share".to_owned(),
-                shortcut: None,
-                stopped_by_clock: false,
-            },
-            sizes,
-            evaluation: None,
-            doubt: None,
-            shares: Vec::new(),
-            followed: None,
-        }
-    }
-
     /// Counts a decision by its shortcut and outcome.
     fn count(&mut self, decided: &Decided) {
         let (name, outcome) = match decided.evaluation.as_deref() {
@@ -188,24 +154,6 @@ impl<'a, 's> Decisions<'a, 's> {
     }
 }
 
-/// Owners for sizes that are known: a trainer gives up its last slots, and then takes the first free
-/// ones.
-fn first_fit(slots: &[Slot], counts: &[u32]) -> Vec<Option<u32>> {
-    let mut left = counts.to_vec();
-    let mut take = |owner: Option<u32>| {
-        let left = owner.and_then(|j| left.get_mut(j as usize))?;
-        *left = left.checked_sub(1)?;
-        owner
-    };
-    let mut owners: Vec<Option<u32>> = slots.iter().map(|slot| take(slot.owner)).collect();
-    let missing = (0_u32..).zip(left);
-    let mut missing = missing.flat_map(|(j, left)| std::iter::repeat_n(j, left as usize));
-    for owner in owners.iter_mut().filter(|owner| owner.is_none()) {
-        *owner = missing.next();
-    }
-    owners
-}
-
 /// Fails without a decision, and at the first invariant that the decision breaks.
 fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Result<(), SimError> {
     let (event, at_s) = (event.number, event.at_s);
@@ -225,7 +173,7 @@ fn sound(event: &Event<'_>, situation: &Situation<'_>, decided: &Decided) -> Res
 
 #[cfg(test)]
 mod tests {
-    use lacuna_planner::Switches;
+    use lacuna_planner::{Slot, Switches};
 
     use super::*;
 
@@ -241,7 +189,6 @@ mod tests {
             switches: &Switches::default(),
             kinds: &[],
             users: None,
-            max_change: None,
             pool_forecast: None,
             history: None,
             doubt: None,

@@ -252,7 +252,7 @@ impl<'a> Observer<'a> {
 
     /// Gives all planned starts to the predictor, when that is due.
     fn announce(&mut self, now: Timestamp) {
-        if !self.settings.hints || !self.announced.is_due(now) {
+        if !self.announced.is_due(now) {
             return;
         }
         self.planned

@@ -9,7 +9,7 @@ use lacuna_trainer::account::{Change, Rates};
 use super::decide::{Decisions, Event};
 use super::member::Member;
 use super::run::World;
-use crate::{Quirks, SimError, published};
+use crate::SimError;
 
 impl World<'_> {
     /// Updates the values of sizes, where they change with time.
@@ -49,7 +49,7 @@ impl World<'_> {
     ) -> Result<(), SimError> {
         self.weigh()?;
         self.pool.sort();
-        let knows = self.settings.place.is_aware();
+        let knows = !self.settings.unaware;
         let told = self.kinds.nodes().is_some();
         let members = self.active.iter();
         self.candidates.clear();
@@ -95,13 +95,6 @@ impl World<'_> {
             switches: &switches,
             kinds: &kinds,
             users: users.as_ref(),
-            max_change: match (self.settings.quirks, self.settings.policy) {
-                // The limit is the published program's; its equal-share baseline has none.
-                (Quirks::Published, policy) if policy.maximises() => {
-                    Some(published::max_change(self.pool.len()))
-                }
-                _ => None,
-            },
             pool_forecast: seen.map(|seen| PoolForecast {
                 pool: &seen.pool,
                 holes: &self.holes,

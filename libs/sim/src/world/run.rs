@@ -92,7 +92,7 @@ impl<'a> World<'a> {
             },
             candidates: Vec::new(),
             holes: Vec::new(),
-            sites: Sites::new(trace, kinds, settings),
+            sites: Sites::new(trace, settings),
             launcher: None,
             service: Service::default(),
             tally: Tally::default(),

@@ -4,11 +4,8 @@
 use lacuna_model::NodeId;
 use lacuna_planner::{Slot, Switches};
 
-use crate::instant::InstantBound;
 use crate::summary::{Apart, Quarter};
 use crate::{PoolTrace, Settings};
-
-use super::kinds::Kinds;
 
 /// Where the nodes are, with the figures so far.
 pub(super) struct Sites {
@@ -16,9 +13,7 @@ pub(super) struct Sites {
     switches: Switches,
     /// The leaf of each node, from 0 on.
     leaf: Vec<u32>,
-    /// Free nodes of each leaf.
-    counts: Vec<u32>,
-    bound: Option<InstantBound>,
+    leaves: u32,
     /// Node-seconds of trainers by tier.
     node_s: Vec<f64>,
     /// Seconds, summed over the trainers whose nodes are apart.
@@ -27,8 +22,6 @@ pub(super) struct Sites {
     most_crossing: u32,
     /// By number of nodes in the pool.
     by_pool: Vec<Held>,
-    /// The bound of the present moment, samples/s.
-    rate: f64,
 }
 
 /// What happened while the pool had one size.
@@ -36,13 +29,12 @@ pub(super) struct Sites {
 struct Held {
     seconds: f64,
     samples: f64,
-    bound: f64,
 }
 
 impl Sites {
     /// The sites of a trace's nodes; nothing if all are on one leaf, or none costs a trainer
     /// anything.
-    pub(super) fn new(trace: &dyn PoolTrace, kinds: &Kinds, settings: &Settings) -> Option<Self> {
+    pub(super) fn new(trace: &dyn PoolTrace, settings: &Settings) -> Option<Self> {
         let topology = trace.topology()?;
         let ids = (0..trace.nodes()).map(|node| NodeId::new(trace.node_name(node)).ok());
         let paths = ids.map(|id| topology.path(&id?));
@@ -59,17 +51,14 @@ impl Sites {
                 .or_insert(next)
         };
         let leaf: Vec<u32> = (0..trace.nodes()).map(&mut number).collect();
-        let bound = kinds.only().filter(|_| settings.endless);
         Some(Self {
-            counts: vec![0; leaves.len()],
+            leaves: leaves.len() as u32,
             node_s: vec![0.0; switches.levels() + 1],
             leaf,
-            bound: bound.map(|kind| InstantBound::new(kind, settings.max_parallel)),
             switches,
             crossing_s: 0.0,
             most_crossing: 0,
             by_pool: Vec::new(),
-            rate: 0.0,
         })
     }
 
@@ -95,15 +84,9 @@ impl Sites {
     /// Takes in the pool after an event.
     pub(super) fn look(&mut self, nodes: &[u32], slots: &[Slot], tiers: &[usize]) {
         let mut crossing: Vec<(u32, u32)> = Vec::new();
-        self.counts.fill(0);
         for (&node, slot) in nodes.iter().zip(slots) {
-            let Some(&leaf) = self.leaf.get(node as usize) else {
-                continue;
-            };
-            if let Some(count) = self.counts.get_mut(leaf as usize) {
-                *count += 1;
-            }
-            if let Some(j) = slot.owner
+            if let Some(&leaf) = self.leaf.get(node as usize)
+                && let Some(j) = slot.owner
                 && tiers.get(j as usize).is_some_and(|&tier| tier > 0)
             {
                 crossing.push((leaf, j));
@@ -114,16 +97,6 @@ impl Sites {
         let leaves = crossing.chunk_by(|a, b| a.0 == b.0);
         let most = leaves.map(|leaf| leaf.len() as u32).max();
         self.most_crossing = self.most_crossing.max(most.unwrap_or(0));
-        if let Some(bound) = &mut self.bound {
-            let largest = self.counts.iter().copied().max().unwrap_or(0);
-            let mut leaves = vec![0; largest as usize + 1];
-            for &count in &self.counts {
-                if let Some(leaves) = leaves.get_mut(count as usize) {
-                    *leaves += 1;
-                }
-            }
-            self.rate = bound.rate(&leaves);
-        }
     }
 
     /// Counts `nodes` nodes of a trainer for some seconds.
@@ -145,7 +118,6 @@ impl Sites {
         if let Some(held) = self.by_pool.get_mut(pool) {
             held.seconds += seconds;
             held.samples += samples;
-            held.bound += self.rate * seconds;
         }
     }
 
@@ -168,11 +140,10 @@ impl Sites {
                 };
                 quarter.hours += held.seconds / 3600.0;
                 quarter.samples += held.samples;
-                quarter.bound += held.bound;
             }
         }
         Apart {
-            leaves: self.counts.len() as u32,
+            leaves: self.leaves,
             node_hours: self.node_s.iter().map(|s| s / 3600.0).collect(),
             crossing: if seconds > 0.0 {
                 self.crossing_s / seconds
@@ -180,7 +151,6 @@ impl Sites {
                 0.0
             },
             most_crossing: self.most_crossing,
-            bounded: self.bound.is_some(),
             quarters,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{Distance, HoleRecord, NodeId, Policy, Timestamp, Topology, TrainerSpec};
 use lacuna_sim::{
-    Annotated, History, HoleTrace, Hooks, Place, Replayed, Settings, leaves_by_name, replay,
+    Annotated, History, HoleTrace, Hooks, Replayed, Settings, leaves_by_name, replay,
 };
 use proptest::prelude::*;
 
@@ -36,36 +36,34 @@ fn work_is_counted_at_the_distance_of_the_nodes() {
     let holes = [hole(1, 0, 400), hole(2, 0, 400), hole(3, 0, 400)];
     let mut spec = trainer(0, 3, 3_000.0);
     spec.distance = Distance::Shares(vec![0.5]);
-    let of = |place| {
+    let of = |unaware| {
         let settings = Settings {
             policy: Policy::Dp,
-            place,
+            unaware,
             ..Settings::default()
         };
         run(&holes, two_leaves, std::slice::from_ref(&spec), &settings).summary
     };
     // Two nodes of one leaf train at 20/s, three on both at 15/s.
-    let aware = of(Place::Aware);
+    let aware = of(false);
     assert!((aware.hours * 3600.0 - 150.0).abs() < 1e-9, "{aware:?}");
     let apart = aware.apart.unwrap();
     assert_eq!(apart.leaves, 2);
     assert_eq!((apart.crossing, apart.most_crossing), (0.0, 0));
     assert!((apart.node_hours[0] - 300.0 / 3600.0).abs() < 1e-9);
-    for place in [Place::Unaware, Place::FirstFit] {
-        let summary = of(place);
-        assert!((summary.hours * 3600.0 - 200.0).abs() < 1e-9, "{place:?}");
-        let apart = summary.apart.unwrap();
-        assert_eq!((apart.node_hours[0], apart.most_crossing), (0.0, 1));
-        assert!((apart.node_hours[1] - 600.0 / 3600.0).abs() < 1e-9);
-        let samples: f64 = apart.quarters.iter().map(|quarter| quarter.samples).sum();
-        assert!((samples - 3_000.0).abs() < 1e-6);
-    }
+    let unaware = of(true);
+    assert!((unaware.hours * 3600.0 - 200.0).abs() < 1e-9, "{unaware:?}");
+    let apart = unaware.apart.unwrap();
+    assert_eq!((apart.node_hours[0], apart.most_crossing), (0.0, 1));
+    assert!((apart.node_hours[1] - 600.0 / 3600.0).abs() < 1e-9);
+    let samples: f64 = apart.quarters.iter().map(|quarter| quarter.samples).sum();
+    assert!((samples - 3_000.0).abs() < 1e-6);
 }
 
 #[test]
 fn crossing_trainers_share_an_uplink() {
     let holes = [1, 2, 3, 4].map(|number| hole(number, 0, 1000));
-    // First fit gives n1 and n2 to one, n3 and n4 to the other: both cross both leaves.
+    // A plan that does not know leaves keeps neighbours by name together: both cross both leaves.
     let leaves = |_: &HoleTrace| {
         let paths = [("n1", "a"), ("n2", "b"), ("n3", "a"), ("n4", "b")];
         let path = |(node, leaf): (&str, &str)| (NodeId::new(node).unwrap(), vec![leaf.to_owned()]);
@@ -76,49 +74,20 @@ fn crossing_trainers_share_an_uplink() {
         min_nodes: 2,
         ..trainer(number, 2, 2_000.0)
     });
-    let hours = |place, uplink| {
+    let hours = |unaware, uplink| {
         let mut settings = Settings {
             policy: Policy::Dp,
-            place,
+            unaware,
             ..Settings::default()
         };
         settings.forecast.joint.uplink = uplink;
         run(&holes, leaves, &trainers, &settings).summary.hours * 3600.0
     };
     // Alone each trains at 20 * 1/2; two on an uplink for one at 20 / (1 + 2).
-    assert!((hours(Place::FirstFit, None) - 200.0).abs() < 1e-9);
-    assert!((hours(Place::FirstFit, Some(2)) - 200.0).abs() < 1e-9);
-    assert!((hours(Place::FirstFit, Some(1)) - 300.0).abs() < 1e-9);
-    assert!((hours(Place::Aware, Some(1)) - 100.0).abs() < 1e-9);
-}
-
-#[test]
-fn no_work_exceeds_the_bound_of_each_moment() {
-    let nodes = 0..12_u32;
-    let holes: Vec<HoleRecord> = nodes
-        .flat_map(|n| {
-            [
-                hole(n, i64::from(n) * 7, 300 + i64::from(n * n)),
-                hole(n, 600, 900),
-            ]
-        })
-        .collect();
-    let mut spec = trainer(0, 6, 1e6);
-    spec.distance = Distance::Shares(vec![0.6]);
-    let settings = Settings {
-        endless: true,
-        max_parallel: 3,
-        ..Settings::default()
-    };
-    let leaves = |trace: &HoleTrace| leaves_by_name(trace, 4, None).unwrap();
-    let apart = run(&holes, leaves, &[spec], &settings)
-        .summary
-        .apart
-        .unwrap();
-    assert!(apart.bounded && apart.leaves == 3, "{apart:?}");
-    for quarter in apart.quarters {
-        assert!(quarter.samples <= quarter.bound * (1.0 + 1e-9), "{apart:?}");
-    }
+    assert!((hours(true, None) - 200.0).abs() < 1e-9);
+    assert!((hours(true, Some(2)) - 200.0).abs() < 1e-9);
+    assert!((hours(true, Some(1)) - 300.0).abs() < 1e-9);
+    assert!((hours(false, Some(1)) - 100.0).abs() < 1e-9);
 }
 
 proptest! {

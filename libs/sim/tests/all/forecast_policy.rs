@@ -300,15 +300,18 @@ fn announced(rounds: u32, truly: bool) -> Scripted {
 #[test]
 fn right_planned_starts_help_and_wrong_ones_do_no_harm() {
     let trainers: Vec<_> = (0..2).map(|number| trainer(number, 12, 1e9)).collect();
-    let of = |trace: &Scripted, hints: bool, lookahead: f64| {
-        let mut settings = Settings {
+    let of = |trace: &Scripted, hears: bool, lookahead: f64| {
+        let mut trace = trace.clone();
+        if !hears {
+            trace.steps.iter_mut().for_each(|step| step.planned.clear());
+        }
+        let settings = Settings {
             max_parallel: 2,
             cost_scale: 80.0,
             lookahead: Lookahead::Seconds(lookahead),
             ..settings()
         };
-        settings.forecast.hints = hints;
-        sound(trace, &trainers, &settings)
+        sound(&trace, &trainers, &settings)
             .zero_cost_fraction
             .unwrap()
     };

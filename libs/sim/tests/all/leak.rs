@@ -326,6 +326,7 @@ fn simulated(
     jobs: &[Job],
     window: (i64, i64),
     folder: &TempDir,
+    planned_starts: bool,
 ) -> SimulatedTrace {
     let path = folder.path().join("log.swf");
     write(&path, jobs);
@@ -335,7 +336,7 @@ fn simulated(
             start: second(window.0),
             end: second(window.1),
         },
-        planned_starts: true,
+        planned_starts,
         ..Simulation::default()
     };
     let reading = Reading::default();
@@ -366,7 +367,7 @@ proptest! {
             // The log is long enough for any jobs.
             let last = Job { submit: cut + 300, nodes: 1, runtime: 1, walltime: 1 };
             let jobs = [jobs, &[last]].concat();
-            let trace = simulated(&machine, &jobs, (first, cut + 200), &folder);
+            let trace = simulated(&machine, &jobs, (first, cut + 200), &folder, true);
             let lookahead = Lookahead::Seconds(ahead as f64);
             let settings = settings(lookahead, &OrderBy::Learnt);
             decided(&trace, &trainers(), &settings, (cut - first - ahead) as f64)
@@ -414,11 +415,10 @@ fn nor_on_theta_with_the_simulator_s_planned_starts() {
         .iter_mut()
         .for_each(|job| job.submit -= jobs[450].submit);
     let until = cut + 5 * 86_400;
-    let of = |jobs: &[Job], hints: bool| {
+    let of = |jobs: &[Job], planned_starts: bool| {
         let folder = TempDir::new().unwrap();
-        let trace = simulated(&machine, jobs, (0, until), &folder);
+        let trace = simulated(&machine, jobs, (0, until), &folder, planned_starts);
         let mut settings = settings(Lookahead::Seconds(0.0), &OrderBy::Learnt);
-        settings.forecast.hints = hints;
         settings.cost_scale = 20.0;
         let trainers: Vec<_> = (0..10).map(|n| trainer(n, 400, 1e7)).collect();
         decided(&trace, &trainers, &settings, cut as f64)

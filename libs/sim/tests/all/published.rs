@@ -1,7 +1,7 @@
 //! The published table, reproduced on its own trace.
 
 use lacuna_model::{Policy, Span};
-use lacuna_sim::{Objective, Quirks, Settings, Summary, TrainerEnd};
+use lacuna_sim::{Objective, Settings, Summary, TrainerEnd};
 use lacuna_skip::{Missing, or_skip};
 
 use crate::common::{Summit, run_trace};
@@ -98,10 +98,6 @@ fn check(row: &str, summary: &Summary, hours: f64, rest: Option<(f64, f64, f64)>
 #[test]
 fn the_table_of_equal_trainers_is_reproduced() {
     let case = or_skip!(Case::new("hpo-1000", 1024, Summit::START));
-    let published = |seconds| Settings {
-        quirks: Quirks::Published,
-        ..horizon(seconds)
-    };
     let parallel = |max_parallel| Settings {
         max_parallel,
         ..horizon(120)
@@ -121,8 +117,6 @@ fn the_table_of_equal_trainers_is_reproduced() {
         ("T 120", horizon(120), 203.35, (0.839, 0.7, 2.7)),
         ("T 300", horizon(300), 203.5, (0.836, 1.0, 2.8)),
         ("T 600", horizon(600), 203.5, (0.836, 1.4, 2.9)),
-        ("compat T 10", published(10), 205.0, (0.820, 0.1, 2.7)),
-        ("compat T 120", published(120), 203.5, (0.836, 0.7, 2.8)),
         ("equal share", equal, 212.8, (0.751, 12.6, 4.2)),
         ("5 in parallel", parallel(5), 226.7, (0.739, 1.2, 3.8)),
         ("20 in parallel", parallel(20), 184.6, (0.888, 0.4, 2.1)),

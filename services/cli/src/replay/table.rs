@@ -290,16 +290,10 @@ fn distance(apart: &Apart) -> Rows {
     ];
     for quarter in apart.quarters.iter().filter(|quarter| quarter.hours > 0.0) {
         let (from, until) = quarter.pool;
-        let bound = if apart.bounded && quarter.bound > 0.0 {
-            let share = quarter.samples / quarter.bound * 100.0;
-            format!(", {share:.2} % of the bound")
-        } else {
-            String::new()
-        };
         let samples = short(quarter.samples);
         rows.push((
             "quarter of time",
-            format!("pool of {from} to {until} nodes: {samples} samples{bound}"),
+            format!("pool of {from} to {until} nodes: {samples} samples"),
         ));
     }
     rows

@@ -185,7 +185,6 @@ fn of_one_kind(problem: &MixProblem) -> Problem {
         nodes,
         horizon_s: problem.horizon_s,
         trainers: items.collect(),
-        max_change: None,
     }
 }
 

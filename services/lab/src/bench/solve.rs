@@ -1,5 +1,5 @@
-//! `lacuna-lab bench solve`: the exact dynamic program, HiGHS over counts and the published
-//! formulation on the same instances. Each solve has a child process, which is killed if it hangs.
+//! `lacuna-lab bench solve`: the exact dynamic program, and HiGHS over counts
+//! on the same instances. Each solve has a child process, which is killed if it hangs.
 
 mod child;
 mod show;
@@ -16,7 +16,7 @@ use lacuna_planner::file::{self, Saved};
 use lacuna_planner::instance::{self, Network, SIZES, Size, scarce};
 
 use super::data;
-use crate::solve::{BigMChoice, Solver};
+use crate::solve::Solver;
 
 /// Arguments of `bench solve`.
 #[derive(Debug, Args)]
@@ -29,7 +29,6 @@ Examples:
 The instances are made from the seed. The pool is scarce: trainers could use half as many nodes
 again as there are, and 95 % of it is held. Trainers take turns through the seven networks of the
 paper, as recorded, or through synthetic ones if their file is missing. highs has no short cuts.
-node-binary is the published formulation with its big-M of N + 1; it is not run beyond 35x1024.
 Times are those of the solve with building its program, measured in the child. A child that has
 not ended ten seconds after the time limit is killed and reported as such.")]
 pub(crate) struct SolveBenchArgs {
@@ -48,9 +47,6 @@ pub(crate) struct SolveBenchArgs {
     /// Number of solves of dp from scratch for each instance; its time is the median
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeat: u32,
-    /// The constant of node-binary
-    #[arg(long, value_enum, default_value_t = BigMChoice::Published)]
-    big_m: BigMChoice,
     /// Take the networks from this list of trainers (JSON lines, plain or gzip)
     #[arg(long, value_name = "FILE")]
     trainers: Option<PathBuf>,
@@ -75,21 +71,13 @@ pub(crate) struct Row {
     pub(crate) status: String,
 }
 
-/// The largest size for node-binary.
-const LARGEST_NODE_BINARY: Size = Size::of(35, 1_024);
-
 /// Number of networks taken from a list of trainers.
 const NETWORKS: usize = 7;
 
-/// The solvers that run on one size.
-fn solvers(args: &SolveBenchArgs, size: Size) -> Vec<Solver> {
-    const ALL: [Solver; 3] = [Solver::Dp, Solver::Highs, Solver::NodeBinary];
-    let too_large =
-        size.trainers > LARGEST_NODE_BINARY.trainers || size.nodes > LARGEST_NODE_BINARY.nodes;
-    ALL.into_iter()
-        .filter(|solver| args.solvers.is_empty() || args.solvers.contains(solver))
-        .filter(|solver| *solver != Solver::NodeBinary || !too_large)
-        .collect()
+/// The solvers that run.
+fn solvers(args: &SolveBenchArgs) -> impl Iterator<Item = Solver> {
+    let wanted = |solver: &Solver| args.solvers.is_empty() || args.solvers.contains(solver);
+    [Solver::Dp, Solver::Highs].into_iter().filter(wanted)
 }
 
 /// The networks, and their source in words.
@@ -148,14 +136,8 @@ pub(crate) async fn run(args: &SolveBenchArgs) -> Result<()> {
         .map_err(|e| CliError::failed(format!("cannot make a temporary folder: {e}")))?;
     let plan: Vec<(Size, Solver)> = sizes
         .iter()
-        .flat_map(|&size| solvers(args, size).into_iter().map(move |s| (size, s)))
+        .flat_map(|&size| solvers(args).map(move |s| (size, s)))
         .collect();
-    if plan.is_empty() {
-        return Err(CliError::failed(format!(
-            "nothing to solve: node-binary is not run beyond {LARGEST_NODE_BINARY}"
-        ))
-        .remedy("name smaller --instances, or other --solvers"));
-    }
     let template = "{msg:28} {wide_bar} {pos}/{len}  {elapsed}";
     let bar = progress_bar(args.json.json, plan.len() as u64, template);
     let mut rows = Vec::with_capacity(plan.len());

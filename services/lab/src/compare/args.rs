@@ -15,7 +15,7 @@ use super::machines::{self, MachinesArgs};
 pub(crate) enum CompareCommand {
     /// The value of forecasts of holes, beside BFTrainer's policy and an oracle
     Forecast(ForecastTableArgs),
-    /// The value of knowing where nodes are, beside first fit by name and a bound
+    /// What it is worth to know where nodes are
     Distance(DistanceArgs),
     /// The value of mixing two kinds of nodes, beside one kind each
     Kinds(KindsArgs),

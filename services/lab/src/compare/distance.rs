@@ -1,5 +1,5 @@
 //! `lacuna-lab compare distance`: placement that knows where nodes are, beside placement that does
-//! not, first fit by name, and a bound of each moment.
+//! not.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::findings::Findings;
 use crate::runs::{Done, Row, Runner, SUMMIT, commands, default_jobs, program, seeds};
 use crate::table::{Cell, Column, Table};
 
-/// The ways of placement, as `--place` names them.
-const PLACES: [&str; 3] = ["unaware", "first-fit", "aware"];
+/// The ways of placement: whether plans know where nodes are.
+const PLACES: [(&str, &[&str]); 2] = [("unaware", &["--unaware"]), ("aware", &[])];
 
 /// Number of parts of the time, by size of the pool.
 const QUARTERS: usize = 4;
@@ -29,10 +29,9 @@ Examples:
 
 Each cell is a `lacuna replay` of the paper's trace. Its leaves are assumed: groups of neighbouring
 names (Summit: 18 nodes a cabinet), and again with the nodes shuffled over the leaves, by several
-seeds: means, and the gap closed with its deviation. A trainer whose nodes are on several leaves
-loses the given share of its rate. Shares are of the bound of each moment, which no allocation
-exceeds even if changes are free. Gap closed is the part of the distance from unaware to that bound
-that aware covers. Quarters of time are by size of the pool, the smallest first.")]
+seeds: the mean and its deviation. A trainer whose nodes are on several leaves loses the given share of
+its rate. Gain is what knowing the leaves adds to the samples. Quarters of time are by size of the
+pool, the smallest first.")]
 pub(crate) struct DistanceArgs {
     /// The folder of recorded data [default: LACUNA_DATA, else ../shared/data]
     #[arg(long, value_name = "DIR")]
@@ -99,7 +98,7 @@ impl DistanceArgs {
     /// The rows of all cases, those of one case by seed and then in the order of [`PLACES`].
     fn rows(&self, folder: &std::path::Path, cases: &[Case]) -> Vec<Row> {
         let file = |name: &str| folder.join(name).display().to_string();
-        let row = |label: &str, arguments: &[String], place: &str| {
+        let row = |label: &str, arguments: &[String], (place, switches): (&str, &[&str])| {
             let mut command = vec![
                 "replay".to_owned(),
                 "--leave-out-idle-above=none".to_owned(),
@@ -112,10 +111,10 @@ impl DistanceArgs {
                 ("--until", self.until.to_string()),
                 ("--max-parallel", self.parallel.to_string()),
                 ("--leaves", self.leaves.to_string()),
-                ("--place", place.to_owned()),
             ] {
                 command.extend([flag.to_owned(), value]);
             }
+            command.extend(switches.iter().map(|switch| (*switch).to_owned()));
             command.extend(arguments.iter().chain(&self.more).cloned());
             Row {
                 label: format!("{label}, {place}"),
@@ -137,7 +136,6 @@ impl DistanceArgs {
 #[derive(Debug, Clone, Copy)]
 struct Quarter {
     pool: (u64, u64),
-    bound: f64,
     samples: [f64; PLACES.len()],
 }
 
@@ -148,37 +146,32 @@ impl Quarter {
             run.outputs().first()?.pointer(&at).cloned()
         };
         let values: Vec<Value> = runs.iter().filter_map(value).collect();
-        let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_f64);
-        let [unaware, first_fit, aware] = values.as_slice() else {
+        let samples = |value: &Value| value.get("samples").and_then(Value::as_f64);
+        let [unaware, aware] = values.as_slice() else {
             return None;
         };
         let nodes = |at: &str| aware.pointer(at).and_then(Value::as_u64);
         Some(Self {
             pool: (nodes("/pool/0")?, nodes("/pool/1")?),
-            bound: number(aware, "bound")?,
-            samples: [
-                number(unaware, "samples")?,
-                number(first_fit, "samples")?,
-                number(aware, "samples")?,
-            ],
+            samples: [samples(unaware)?, samples(aware)?],
         })
     }
 
-    /// The part of the distance from unaware to the bound that aware covers.
-    fn closed(&self) -> f64 {
-        let [unaware, _, aware] = self.samples;
-        (aware - unaware) / (self.bound - unaware)
+    /// What knowing the leaves adds to the samples.
+    fn gain(&self) -> f64 {
+        let [unaware, aware] = self.samples;
+        aware / unaware - 1.0
     }
 
-    /// The mean of a figure over the seeds.
-    fn mean(seeds: &[Self], figure: impl Fn(&Self) -> f64) -> f64 {
-        seeds.iter().map(figure).sum::<f64>() / seeds.len().max(1) as f64
+    /// The mean of the gain over the seeds.
+    fn mean(seeds: &[Self]) -> f64 {
+        seeds.iter().map(Self::gain).sum::<f64>() / seeds.len().max(1) as f64
     }
 
-    /// The deviation of the gap closed over the seeds, if there are several.
+    /// The deviation of the gain over the seeds, if there are several.
     fn deviation(seeds: &[Self]) -> Option<f64> {
-        let mean = Self::mean(seeds, Self::closed);
-        let squares = seeds.iter().map(|cell| (cell.closed() - mean).powi(2));
+        let mean = Self::mean(seeds);
+        let squares = seeds.iter().map(|cell| (cell.gain() - mean).powi(2));
         let freedom = seeds.len().checked_sub(1).filter(|&freedom| freedom > 0)?;
         Some((squares.sum::<f64>() / freedom as f64).sqrt())
     }
@@ -188,41 +181,24 @@ fn table() -> Table {
     let columns = [
         Column::words("case", "case"),
         Column::figures("pool", "pool"),
-        Column::figures("unaware", "unaware"),
-        Column::figures("first_fit", "first fit"),
-        Column::figures("aware", "aware"),
         Column::figures("gain", "gain"),
-        Column::figures("closed", "gap closed"),
-        Column::in_json("closed_deviation"),
+        Column::in_json("deviation"),
     ];
-    Table::new("Shares of the bound", columns)
+    Table::new("What knowing the leaves adds", columns)
 }
 
 fn line(label: &str, seeds: &[Quarter]) -> Option<Vec<Cell>> {
-    let mean = |figure: &dyn Fn(&Quarter) -> f64| Quarter::mean(seeds, figure);
-    let share = |at: usize| {
-        let of = move |cell: &Quarter| cell.samples.get(at).unwrap_or(&0.0) / cell.bound;
-        Cell::percent(Some(mean(&of)), 1)
-    };
     let pool = seeds.first()?.pool;
-    let gain = |cell: &Quarter| {
-        let [unaware, _, aware] = cell.samples;
-        aware / unaware - 1.0
-    };
-    let closed = mean(&Quarter::closed);
+    let gain = Quarter::mean(seeds);
     let deviation = Quarter::deviation(seeds);
     let words = match deviation {
-        Some(deviation) => format!("{:.1} % ± {:.1}", closed * 100.0, deviation * 100.0),
-        None => format!("{:.1} %", closed * 100.0),
+        Some(deviation) => format!("{:.1} % ± {:.1}", gain * 100.0, deviation * 100.0),
+        None => format!("{:.1} %", gain * 100.0),
     };
     Some(vec![
         Cell::words(label),
         Cell::new(format!("{} to {}", pool.0, pool.1), pool),
-        share(0),
-        share(1),
-        share(2),
-        Cell::percent(Some(mean(&gain)), 1),
-        Cell::new(words, closed),
+        Cell::new(words, gain),
         Cell::new("", deviation),
     ])
 }
@@ -271,11 +247,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closed_gap_is_a_part_of_the_distance_to_the_bound() {
+    fn the_gain_is_what_knowing_the_leaves_adds() {
         let cell = Quarter {
             pool: (3, 40),
-            bound: 100.0,
-            samples: [60.0, 70.0, 80.0],
+            samples: [60.0, 80.0],
         };
         let markdown = |seeds: &[Quarter]| {
             let mut table = table();
@@ -283,18 +258,12 @@ mod tests {
             table.markdown()
         };
         let one = markdown(&[cell]);
-        assert!(
-            one.contains("| 3 to 40 |  60.0 % |    70.0 % | 80.0 % | 33.3 % |     50.0 % |"),
-            "{one}"
-        );
+        assert!(one.contains("| 3 to 40 | 33.3 % |"), "{one}");
         let other = Quarter {
-            samples: [60.0, 70.0, 90.0],
+            samples: [60.0, 90.0],
             ..cell
         };
         let both = markdown(&[cell, other]);
-        assert!(
-            both.contains("| 85.0 % | 41.7 % | 62.5 % ± 17.7 |"),
-            "{both}"
-        );
+        assert!(both.contains("| 41.7 % ± 11.8 |"), "{both}");
     }
 }

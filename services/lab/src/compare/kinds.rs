@@ -30,7 +30,7 @@ const PLANS: [(&str, usize, &[&str]); 6] = [
     (
         "any mix, on leaves, without distance",
         2,
-        &[LEAVES, CROSSING, "--place=unaware"],
+        &[LEAVES, CROSSING, "--unaware"],
     ),
 ];
 

@@ -108,7 +108,7 @@ const ENTRIES: [Entry; 15] = [
         name: "distance",
         title: "Placement that knows where nodes are, beside placement that does not: a day of Summit",
         commands: &["compare distance --until 1613434132"],
-        policy: "`auto`, the default, with a column for each `--place`",
+        policy: "`auto`, the default, beside the same with `--unaware`",
         objective: "`fair`, the default",
         seed: "1 to 5 of the shuffled names",
     },

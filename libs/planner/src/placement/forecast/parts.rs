@@ -59,7 +59,7 @@ impl Evaluation {
             .zip(&owners)
             .map(|(owner, (part, _))| {
                 let items = owner.trainers.iter().filter_map(item);
-                Claim::new(nodes, *part, items, owner.apart, None)
+                Claim::new(nodes, *part, items, owner.apart)
             })
             .collect();
         let fair = fair::max_min(nodes, &claims);
@@ -239,7 +239,6 @@ impl Evaluation {
                     nodes: nodes.iter().sum(),
                     horizon_s,
                     trainers: bounded,
-                    max_change: None,
                 };
                 let counts = solver.solve(&problem).counts.into_iter();
                 counts.map(|nodes| Shape::of(nodes, 0).mix).collect()

@@ -51,7 +51,7 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
         after: *owner,
         kind: kind(at),
     });
-    sound(&reported, slots, situation.max_change, &mut found);
+    sound(&reported, slots, &mut found);
     uplinks(situation, decision, &mut found);
     mixes(situation, decision, &mut found);
     found
@@ -122,11 +122,10 @@ struct Moves<N> {
     gained: BTreeMap<usize, N>,
 }
 
-/// I5, I6, I9 and I12 to I14, in ordinals, reported with the names of candidates and slots.
+/// I5, I6, I9, I12 and I14, in ordinals, reported with the names of candidates and slots.
 pub(super) fn sound<T: Clone, N: Clone>(
     reported: &[Reported<T>],
     slots: impl Iterator<Item = Slot<N>>,
-    max_change: Option<u32>,
     found: &mut Vec<Violation<T, N>>,
 ) {
     let none = Moves {
@@ -159,7 +158,7 @@ pub(super) fn sound<T: Clone, N: Clone>(
         }
     }
     for (reported, moves) in reported.iter().zip(moves) {
-        reported.judge(moves, max_change, found);
+        reported.judge(moves, found);
     }
 }
 
@@ -169,7 +168,7 @@ impl<T: Clone> Reported<T> {
     }
 
     /// The invariants of one candidate.
-    fn judge<N>(&self, moves: Moves<N>, max_change: Option<u32>, found: &mut Vec<Violation<T, N>>) {
+    fn judge<N>(&self, moves: Moves<N>, found: &mut Vec<Violation<T, N>>) {
         let trainer = || self.trainer.clone();
         let (before, after) = (moves.before, moves.after);
         if !self.is_size(after) {
@@ -178,18 +177,6 @@ impl<T: Clone> Reported<T> {
                 nodes: after,
                 min: self.min,
                 max: self.max,
-            });
-        }
-        // A candidate with an impossible size may always give up all nodes.
-        let gives_up = after == 0 && !self.is_size(before);
-        if let Some(limit) = max_change.filter(|&limit| after.abs_diff(before) > limit)
-            && !gives_up
-        {
-            found.push(Violation::Limit {
-                trainer: trainer(),
-                before,
-                after,
-                limit,
             });
         }
         let mut gained = moves.gained;

@@ -32,29 +32,11 @@ pub(super) fn same(a: &Item, b: &Item) -> bool {
 }
 
 impl Options {
-    /// Takes the options of a problem. Gives back the limit on changes that was applied: none
-    /// if it left no feasible choice.
-    pub(super) fn build(&mut self, problem: &Problem) -> Option<u32> {
+    /// Takes the options of a problem.
+    pub(super) fn build(&mut self, problem: &Problem) {
         if self.tables.make_room() {
             self.rows.clear();
         }
-        self.fill(problem, problem.max_change);
-        let limit = problem.max_change?;
-        let least: u64 = self.tables().map(|table| u64::from(table.least())).sum();
-        if least > u64::from(problem.nodes) || self.lists().any(<[Choice]>::is_empty) {
-            self.fill(problem, None);
-            return None;
-        }
-        Some(limit)
-    }
-
-    /// Forgets what is kept.
-    pub(super) fn forget(&mut self) {
-        self.tables.clear();
-        self.rows.clear();
-    }
-
-    fn fill(&mut self, problem: &Problem, limit: Option<u32>) {
         let horizon_s = problem.horizon_s;
         let scale = problem
             .trainers
@@ -70,7 +52,6 @@ impl Options {
         let frame = ProblemKey {
             nodes: problem.nodes,
             horizon_s,
-            limit,
             bonus,
         };
         self.rows.truncate(problem.trainers.len());
@@ -83,6 +64,12 @@ impl Options {
                 }
             }
         }
+    }
+
+    /// Forgets what is kept.
+    pub(super) fn forget(&mut self) {
+        self.tables.clear();
+        self.rows.clear();
     }
 
     /// The table of each trainer.

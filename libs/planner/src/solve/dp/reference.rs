@@ -11,19 +11,13 @@ use crate::{Problem, Sizes};
 /// trainers so far on exactly at most `w` nodes.
 #[must_use]
 pub fn solve(problem: &Problem) -> Sizes {
-    solve_limited(problem, problem.max_change)
-        .or_else(|| solve_limited(problem, None))
-        .unwrap_or_else(|| problem.sizes(vec![0; problem.trainers.len()]))
-}
-
-fn solve_limited(problem: &Problem, limit: Option<u32>) -> Option<Sizes> {
     let room: u64 = problem.trainers.iter().map(|i| u64::from(i.max)).sum();
     let nodes = u64::from(problem.nodes).min(room) as usize;
     let mut best = vec![0.0_f64; nodes + 1];
     let mut taken: Vec<Vec<u32>> = Vec::with_capacity(problem.trainers.len());
     for item in &problem.trainers {
         let sizes: Vec<(usize, f64)> = (0..=item.max)
-            .filter(|&n| item.may_become(n, limit))
+            .filter(|&n| item.is_size(n))
             .map(|n| (n as usize, item.gain(problem.horizon_s, n)))
             .collect();
         let (next, choice) = (0..=nodes)
@@ -38,7 +32,6 @@ fn solve_limited(problem: &Problem, limit: Option<u32>) -> Option<Sizes> {
         taken.push(choice);
     }
     let mut left = nodes;
-    best.last().filter(|value| value.is_finite())?;
     let mut counts: Vec<u32> = taken
         .iter()
         .rev()
@@ -49,7 +42,7 @@ fn solve_limited(problem: &Problem, limit: Option<u32>) -> Option<Sizes> {
         })
         .collect();
     counts.reverse();
-    Some(problem.sizes(counts))
+    problem.sizes(counts)
 }
 
 /// The optimum by trying everything, for very small problems. Nothing if no choice is feasible.
@@ -66,7 +59,7 @@ pub fn brute_force(problem: &Problem) -> Option<Sizes> {
             }
             return;
         };
-        for n in (0..=item.max.min(left)).filter(|&n| item.may_become(n, problem.max_change)) {
+        for n in (0..=item.max.min(left)).filter(|&n| item.is_size(n)) {
             counts.push(n);
             extend(problem, counts, left - n, best);
             counts.pop();

@@ -39,7 +39,6 @@ pub(super) struct Step {
 pub(super) struct ProblemKey {
     pub(super) nodes: u32,
     pub(super) horizon_s: f64,
-    pub(super) limit: Option<u32>,
     /// Bonus on the gain of the present size, so that ties go to it.
     pub(super) bonus: f64,
 }
@@ -52,7 +51,6 @@ struct Key {
     current: u32,
     min: u32,
     top: u32,
-    limit: Option<u32>,
     numbers: [u64; 8],
 }
 
@@ -73,7 +71,6 @@ impl Key {
             current: item.current,
             min: item.min,
             top: item.max.min(frame.nodes),
-            limit: frame.limit,
             numbers: numbers.map(f64::to_bits),
         }
     }
@@ -125,9 +122,7 @@ impl Table {
 }
 
 fn choices(item: &Item, frame: ProblemKey) -> Vec<Choice> {
-    let ProblemKey {
-        horizon_s, limit, ..
-    } = frame;
+    let horizon_s = frame.horizon_s;
     let top = item.max.min(frame.nodes);
     let mut list = Vec::with_capacity(top as usize + 1);
     // But for pilots and a stop, the cost of a change is one number on each side of the present size.
@@ -140,7 +135,7 @@ fn choices(item: &Item, frame: ProblemKey) -> Vec<Choice> {
             std::cmp::Ordering::Equal => horizon_s * value + frame.bonus,
             std::cmp::Ordering::Greater => horizon_s * value - up - item.pilot_wait(value),
         };
-        if gain > best && (limit.is_none() || item.may_become(n, limit)) {
+        if gain > best {
             best = gain;
             list.push(Choice { n, gain });
         }

@@ -123,7 +123,6 @@ pub(super) fn solves(case: &Case, stopwatch: &dyn Fn() -> f64) -> Result<Solves>
         nodes: 0,
         horizon_s: HORIZON_S,
         trainers,
-        max_change: None,
     };
     let mut keeping = Solver::with(Memory::Kept);
     let mut beginning = Solver::with(Memory::Forgotten);

@@ -25,7 +25,7 @@ fn solve_command(args: &SolveBenchArgs, solver: Solver, problem: &Path) -> Resul
         .map_err(|e| CliError::failed(format!("cannot find this program: {e}")))?;
     let repeat = match solver {
         Solver::Dp => args.repeat,
-        Solver::Highs | Solver::NodeBinary => 1,
+        Solver::Highs => 1,
     };
     let mut command = Command::new(sibling("lacuna")?);
     command
@@ -34,7 +34,6 @@ fn solve_command(args: &SolveBenchArgs, solver: Solver, problem: &Path) -> Resul
         .arg("solve")
         .arg(problem)
         .args(["--solver", solver.name()])
-        .args(["--big-m", args.big_m.name()])
         .args(["--time-limit", &format!("{}ms", args.time_limit.as_ms())])
         .args(["--repeat", &repeat.to_string()])
         .arg("--json");
