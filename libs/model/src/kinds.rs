@@ -137,11 +137,6 @@ pub enum KindError {
         /// Processes of each.
         processes: u32,
     },
-    /// An objective curve counts nodes of any kind.
-    #[error(
-        "objective is a curve over counts of nodes, which kinds do not have: leave it out, or kinds"
-    )]
-    Objective,
 }
 
 impl KindRates {

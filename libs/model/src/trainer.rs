@@ -400,6 +400,10 @@ impl TrainerSpec {
         if let Some(curve) = kinds.curve(kind) {
             if spec.objective == Some(spec.throughput.speedup()) {
                 spec.objective = Some(curve.speedup());
+            } else if let Some(worth) = &spec.objective {
+                // The value of as many nodes, times the rate over that of the fastest kind.
+                let of = |n| (n, worth.at(n) * curve.at(n) / spec.throughput.at(n));
+                spec.objective = ScalingCurve::new((1..=spec.max_nodes).map(of)).ok();
             }
             spec.max_nodes = spec.max_nodes.min(curve.last_nodes());
             spec.min_nodes = spec.min_nodes.max(kinds.least(kind)).min(spec.max_nodes);
@@ -443,20 +447,17 @@ impl TrainerSpec {
         self.distance
             .check()
             .map_err(|source| SpecError::Distance { id: id(), source })?;
-        let objective_end = self
-            .objective
-            .as_ref()
-            .map_or(u32::MAX, ScalingCurve::last_nodes);
-        if !self.kinds.is_any() {
-            // Speed-up is the rate times a factor, which holds for every kind.
-            let checked = match &self.objective {
-                Some(curve) if *curve != self.throughput.speedup() => Err(KindError::Objective),
-                _ => self.kinds.check(&self.throughput, self.max_nodes),
-            };
+        let (any, own) = (self.kinds.is_any(), self.objective.as_ref());
+        // Speed-up is the rate times a factor, which holds for every kind.
+        let own = own.filter(|curve| any || **curve != self.throughput.speedup());
+        let mut last = own.map_or(u32::MAX, ScalingCurve::last_nodes);
+        if any {
+            last = last.min(self.throughput.last_nodes());
+        } else {
+            let checked = self.kinds.check(&self.throughput, self.max_nodes);
             checked.map_err(|source| SpecError::Kinds { id: id(), source })?;
         }
-        let last = self.throughput.last_nodes().min(objective_end);
-        if last < self.max_nodes && self.kinds.is_any() {
+        if last < self.max_nodes {
             return Err(SpecError::CurveTooShort {
                 id: id(),
                 max: self.max_nodes,

@@ -347,11 +347,6 @@ impl Context<'_> {
                           expression such as \"weight * speedup ^ 0.9\"";
             self.error(text.span().start, "maximise", problem, remedy)
         };
-        if !spec.kinds.is_any() {
-            return Err(refuse(
-                "is a value of counts of nodes, which kinds do not have".to_owned(),
-            ));
-        }
         let expression = text
             .get_ref()
             .parse::<Expression>()

@@ -343,6 +343,11 @@ gpu = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }
     assert_eq!(spec.throughput.at(4), 350.0);
     assert_eq!(spec.objective_curve().at(1), 1.0);
     assert!(!spec.is_profiled());
+    // An expression is the value of as many nodes of the fastest kind.
+    let expressed = text.replace("max_nodes = 8", "max_nodes = 8\nmaximise = \"sqrt(rate)\"");
+    let of = parse("t.toml", &expressed).unwrap().remove(0);
+    let worth = of.objective.unwrap().at(2);
+    assert!((worth - of.throughput.at(2).sqrt()).abs() < 1e-9, "{worth}");
     for (from, to, why) in [
         ("cpu = 4, gpu", "cpu = 4.5, gpu", "cpu is 4.5"),
         ("cpu = 4, gpu", "fpga = 4, gpu", "has no curve in kinds"),
@@ -353,11 +358,6 @@ gpu = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }
             "cpu: node counts",
         ),
         ("max_nodes = 8", "max_nodes = 80", "measure further"),
-        (
-            "max_nodes = 8",
-            "max_nodes = 8\nmaximise = \"sqrt(rate)\"",
-            "which kinds do not have",
-        ),
         (
             "max_nodes = 8",
             "max_nodes = 8\nscaling = { nodes = [1, 8], samples_per_s = [7.0, 9.0] }",
