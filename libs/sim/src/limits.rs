@@ -61,19 +61,14 @@ pub(crate) fn check(
     }
     check_length(trace)?;
     trainers.iter().try_for_each(check_trainer)?;
-    check_kinds(trace, trainers, settings)?;
+    check_kinds(trace, trainers)?;
     check_settings(settings)
 }
 
 /// Trainers that know kinds, on nodes of several kinds.
-fn check_kinds(
-    trace: &dyn PoolTrace,
-    trainers: &[TrainerSpec],
-    settings: &Settings,
-) -> Result<(), SimError> {
+fn check_kinds(trace: &dyn PoolTrace, trainers: &[TrainerSpec]) -> Result<(), SimError> {
     let kinds = trace.kinds();
-    let mut by_kind = trainers.iter().filter(|spec| !spec.kinds.is_any());
-    for spec in by_kind.clone() {
+    for spec in trainers.iter().filter(|spec| !spec.kinds.is_any()) {
         let id = spec.id.clone();
         if kinds.is_empty() {
             return Err(SimError::KindsUnknown { id });
@@ -82,16 +77,6 @@ fn check_kinds(
             let (kind, kinds) = (kind.clone(), kinds.to_vec());
             return Err(SimError::UnknownKind { id, kind, kinds });
         }
-    }
-    if kinds.len() < 2 || by_kind.next().is_none() {
-        return Ok(());
-    }
-    let refuse = |what, expected| Err(SimError::Setting { what, expected });
-    if !settings.beside.is_empty() {
-        return refuse(
-            "beside",
-            "no practice beside the policy, where nodes are of several kinds",
-        );
     }
     Ok(())
 }

@@ -6,9 +6,13 @@
 //! - `torchrun-elastic`: a free node joins the trainer with the fewest nodes. A trainer whose nodes
 //!   change starts again with all its members. Below its minimum it waits and holds no node.
 //!
+//! Where nodes are of several kinds, a trainer takes those of one kind at a time, as jobs of a
+//! partition do: of the kind on which it runs fastest, among those with enough free nodes at its start.
+//!
 //! Who starts again goes on from its last checkpoint. The rest of its samples are taken back.
 
-use lacuna_planner::Shape;
+use lacuna_model::MOST_KINDS;
+use lacuna_planner::{Mix, NO_NODES, Shape, mixes_of};
 use lacuna_trainer::account::{Change, Rates, stall_debt};
 
 use super::launcher::Launcher;
@@ -18,10 +22,48 @@ use super::run::World;
 /// Seconds until a requeued job may start again: `cred_expire` of Slurm, by default.
 const REQUEUED_S: f64 = 120.0;
 
-/// The size of the job of a trainer.
-fn fixed(member: &Member, nodes: u32) -> u32 {
-    let most = member.kind.rates().len().saturating_sub(1) as u32;
-    nodes.clamp(member.kind.min(), most.max(member.kind.min()))
+/// The largest job up to `nodes` that a trainer can be on a kind alone, not below its minimum.
+fn fixed(member: &Member, nodes: u32, kind: usize) -> Option<Mix> {
+    let least = member.kind.min();
+    let most = nodes.clamp(least, most(member).max(least));
+    let mut jobs = (least..=most).rev().map(|n| of_kind(kind, n));
+    jobs.find(|mix| rate_on(member, *mix) > 0.0)
+}
+
+/// The smallest job that a trainer can be on a kind alone.
+fn smallest(member: &Member, kind: usize) -> Option<Mix> {
+    let mut jobs = (member.kind.min()..=most(member)).map(|n| of_kind(kind, n));
+    jobs.find(|mix| rate_on(member, *mix) > 0.0)
+}
+
+fn most(member: &Member) -> u32 {
+    member.kind.rates().len().saturating_sub(1) as u32
+}
+
+fn of_kind(kind: usize, nodes: u32) -> Mix {
+    std::array::from_fn(|of| if of == kind { nodes } else { 0 })
+}
+
+fn rate_on(member: &Member, mix: Mix) -> f64 {
+    member.kind.rate_on(&Shape::new(mix, 0))
+}
+
+/// The fastest of a trainer's jobs on each kind for which enough nodes are free.
+fn fastest(member: &Member, free: &Mix, job: impl Fn(usize) -> Option<Mix>) -> Option<Mix> {
+    let fits = |mix: &Mix| mix.iter().zip(free).all(|(n, free)| n <= free);
+    let jobs = (0..free.len()).filter_map(job).filter(fits);
+    let faster = |best: Mix, next: Mix| {
+        let is_faster = rate_on(member, next) > rate_on(member, best);
+        if is_faster { next } else { best }
+    };
+    jobs.reduce(faster)
+}
+
+/// Takes nodes from the free ones.
+fn take(free: &mut Mix, mix: Mix) {
+    for (free, taken) in free.iter_mut().zip(mix) {
+        *free = free.saturating_sub(taken);
+    }
 }
 
 impl World<'_> {
@@ -86,34 +128,39 @@ impl World<'_> {
     pub(super) fn launch(&mut self, launcher: Launcher) {
         let now_s = self.tally.now_s;
         self.pool.sort();
-        let held: u32 = self.active.iter().map(|member| member.nodes).sum();
-        let free = self.pool.len().saturating_sub(held);
-        let sizes = match launcher {
+        let owned = self.pool.nodes().iter().zip(self.pool.slots());
+        let owned = owned.map(|(node, slot)| (slot.owner, self.told(*node)));
+        let owned: Vec<(Option<u32>, u8)> = owned.collect();
+        let free = owned.iter().filter(|(owner, _)| owner.is_none());
+        let free = mixes_of(1, free.map(|(_, kind)| (Some(0), *kind)));
+        let free = free.first().copied().unwrap_or(NO_NODES);
+        let mixes = match launcher {
             Launcher::Requeue { nodes } => jobs(&self.active, nodes, free, now_s),
             Launcher::Elastic => joined(&self.active, free),
         };
-        let grows = self.active.iter().zip(&sizes);
-        let grows: Vec<u32> = grows
-            .map(|(m, size)| size.saturating_sub(m.nodes))
-            .collect();
-        let each = |(j, &count): (u32, &u32)| std::iter::repeat_n(j, count as usize);
-        let mut left = (0..).zip(&grows).flat_map(each);
-        let slots = self.pool.slots().iter();
-        let owners: Vec<Option<u32>> = slots
-            .map(|slot| slot.owner.or_else(|| left.next()))
-            .collect();
+        // The trainers that get nodes of each kind, in their order.
+        let mut next: [std::collections::VecDeque<u32>; MOST_KINDS] = Default::default();
+        for ((j, mix), member) in (0..).zip(&mixes).zip(&self.active) {
+            for ((next, n), had) in next.iter_mut().zip(mix).zip(member.mix) {
+                next.extend(std::iter::repeat_n(j, n.saturating_sub(had) as usize));
+            }
+        }
+        let mut give = |kind: u8| next.get_mut(usize::from(kind))?.pop_front();
+        let owners = owned.into_iter();
+        let owners = owners.map(|(owner, kind)| owner.or_else(|| give(kind)));
+        let owners: Vec<Option<u32>> = owners.collect();
         self.pool.assign(&owners);
         let sites = self.sites.as_ref();
         let (nodes, slots) = (self.pool.nodes(), self.pool.slots());
         let tiers = sites.map(|sites| sites.tiers(nodes, slots, self.active.len()));
         let tiers = tiers.into_iter().flatten();
         let tiers = tiers.chain(std::iter::repeat((0, 1.0)));
-        for ((member, &size), (tier, crowd)) in self.active.iter_mut().zip(&sizes).zip(tiers) {
+        for ((member, &mix), (tier, crowd)) in self.active.iter_mut().zip(&mixes).zip(tiers) {
             let was_hit = std::mem::take(&mut member.was_hit);
-            let (from, before) = (member.nodes, member.rate);
-            member.remix(Shape::of(size, tier).mix);
+            let (from, before, stays) = (member.nodes, member.rate, mix == member.mix);
+            member.remix(mix);
             member.set_tier(tier, crowd);
-            if size == from {
+            if stays {
                 continue;
             }
             if from > 0 {
@@ -159,37 +206,44 @@ impl Member {
     }
 }
 
-/// The size of each trainer after the jobs that fit have started.
-fn jobs(active: &[Member], nodes: u32, mut free: u32, now_s: f64) -> Vec<u32> {
-    let size = |member: &Member| {
-        let size = fixed(member, nodes);
-        if member.nodes > 0 || size > free || member.saves.may_start_s() > now_s {
-            return member.nodes;
+/// The nodes of each trainer after the jobs that fit have started.
+fn jobs(active: &[Member], nodes: u32, mut free: Mix, now_s: f64) -> Vec<Mix> {
+    let of = |member: &Member| {
+        if member.nodes > 0 || member.saves.may_start_s() > now_s {
+            return member.mix;
         }
-        free -= size;
-        size
+        let job = fastest(member, &free, |kind| fixed(member, nodes, kind));
+        take(&mut free, job.unwrap_or(NO_NODES));
+        job.unwrap_or(NO_NODES)
     };
-    active.iter().map(size).collect()
+    active.iter().map(of).collect()
 }
 
-/// The size of each trainer after all free nodes have joined one.
-fn joined(active: &[Member], mut free: u32) -> Vec<u32> {
-    let mut sizes: Vec<u32> = active.iter().map(|member| member.nodes).collect();
-    for (size, member) in sizes.iter_mut().zip(active) {
-        if *size == 0 && member.kind.min() <= free {
-            *size = member.kind.min();
-            free -= *size;
+/// The nodes of each trainer after all free nodes have joined one.
+fn joined(active: &[Member], mut free: Mix) -> Vec<Mix> {
+    let mut mixes: Vec<Mix> = active.iter().map(|member| member.mix).collect();
+    for (mix, member) in mixes.iter_mut().zip(active) {
+        if *mix == NO_NODES {
+            let job = fastest(member, &free, |kind| smallest(member, kind));
+            *mix = job.unwrap_or(NO_NODES);
+            take(&mut free, *mix);
         }
     }
-    while free > 0 {
-        let most = |member: &Member| member.kind.rates().len().saturating_sub(1) as u32;
-        let room = sizes.iter_mut().zip(active);
-        let room = room.filter(|(size, member)| **size > 0 && **size < most(member));
-        let Some((least, _)) = room.min_by_key(|(size, _)| **size) else {
-            break;
+    loop {
+        // The size, the kind and the nodes after one more has joined.
+        let more = |mix: &Mix, member: &Member| {
+            let kind = mix.iter().position(|nodes| *nodes > 0)?;
+            let (nodes, free) = (*mix.get(kind)?, *free.get(kind)?);
+            let more = of_kind(kind, nodes + 1);
+            let joins = free > 0 && nodes < most(member) && rate_on(member, more) > 0.0;
+            joins.then_some((nodes, kind, more))
         };
-        *least += 1;
-        free -= 1;
+        let room = mixes.iter_mut().zip(active);
+        let room = room.filter_map(|(mix, member)| Some((more(mix, member)?, mix)));
+        let Some(((_, kind, more), mix)) = room.min_by_key(|((nodes, ..), _)| *nodes) else {
+            return mixes;
+        };
+        *mix = more;
+        take(&mut free, of_kind(kind, 1));
     }
-    sizes
 }

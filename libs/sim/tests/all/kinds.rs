@@ -8,7 +8,8 @@ use lacuna_model::{
     TrainerSpec,
 };
 use lacuna_sim::{
-    Annotated, History, HoleTrace, Hooks, PoolTrace, Replayed, Settings, SimError, replay,
+    Annotated, Beside, History, HoleTrace, Hooks, PoolTrace, Practice, Replayed, Settings,
+    SimError, replay,
 };
 use proptest::prelude::*;
 
@@ -290,5 +291,41 @@ proptest! {
         let of_kinds = done.summary.kinds.unwrap();
         prop_assert_eq!(of_kinds.len(), 3);
         prop_assert!(of_kinds.iter().all(|of| of.taken_nodes <= of.left_nodes));
+    }
+}
+
+#[test]
+fn practices_beside_the_policy_take_nodes_of_one_kind_at_a_time() {
+    // Two gpu nodes of 30/s and three cpu nodes of 10/s for 100 s. The first job takes the gpu nodes,
+    // the second cpu nodes. A gpu node that is lost at 50 s has no other to take its place.
+    let ends = [50, 100, 100, 100, 100];
+    let holes: Vec<HoleRecord> = (0..5).map(|n| hole(n, 0, ends[n as usize])).collect();
+    let plain = trace(&holes);
+    let names = kinds(&["gpu", "gpu", "cpu", "cpu", "cpu"]);
+    let two = Annotated::new(&plain).with_kinds(&names).unwrap();
+    let both = || rates(&[("cpu", 10.0, 3), ("gpu", 30.0, 2)], &[(1, 1, 45.0)]);
+    let trainers = [by_kind(0, both(), 3), by_kind(1, both(), 3)];
+    let settings = Settings {
+        beside: Beside {
+            practices: Practice::ALL.to_vec(),
+            ..Beside::default()
+        },
+        cost_scale: 0.0,
+        ..Settings::default()
+    };
+    let done = run(&two, &trainers, &settings).unwrap().summary;
+    let of = |practice: Practice| {
+        let mut all = done.beside.iter();
+        all.find(|figures| figures.practice == practice).unwrap()
+    };
+    let elastic = of(Practice::TorchrunElastic);
+    // Until 50 s 60/s and 30/s; the loss takes the 3,000 samples that are in no checkpoint.
+    let expected = 30.0 * 50.0 + 30.0 * 100.0;
+    assert!((elastic.samples - expected).abs() < 1e-6, "{elastic:?}");
+    let requeue = of(Practice::Requeue);
+    // Jobs of two nodes: the first is killed, and waits for longer than there are nodes.
+    assert_eq!(requeue.nodes, Some(2));
+    for rule in [Practice::Dp, Practice::EqualShare] {
+        assert!(of(rule).samples > expected, "{:?}", of(rule));
     }
 }

@@ -9,8 +9,6 @@ use crate::log::unreadable;
 pub(super) fn failed(error: SimError) -> CliError {
     match error {
         SimError::Log(error) => unreadable(error),
-        error @ SimError::Setting { what: "beside", .. } => CliError::failed(error.to_string())
-            .remedy("leave out --beside, or give --trainers without kinds and no --kinds"),
         error => CliError::failed(error.to_string()),
     }
 }
