@@ -61,7 +61,7 @@ pub use learning::{Follows, Goodput, GoodputAt, Learning, Sizing};
 pub use lease::{Epoch, RunId};
 pub use life::{Efficiency, EndedRun, Held, LossCause, Phase, Stall, Stalls, TrainerRecord};
 pub use loaders::{Loaders, Loading};
-pub use measured::{Basis, Gain, InForce, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
+pub use measured::{Basis, InForce, Measured, MeasuredPause, MeasuredRate, MeasuredStart};
 pub use node_kinds::{KindUse, MOST_KINDS, NodeKinds};
 pub use observed::ObservedHour;
 pub use output_lines::OutputLines;

@@ -57,18 +57,9 @@ pub struct InForce {
     /// Cost of shrinking and of losing nodes, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub down_s: Option<f64>,
-    /// What a loader brings its trainer. Only plans see it.
+    /// What a loader brings, samples/s of its trainer. Only plans see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gain: Option<Gain>,
-}
-
-/// What a loader brings its trainer.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Gain {
-    /// Samples/s of its trainer.
-    pub rate: f64,
-    /// The same in units of its trainer's objective.
-    pub value: f64,
+    pub gain: Option<f64>,
 }
 
 impl TrainerRecord {

@@ -118,8 +118,8 @@ impl BySizes {
         };
         match self.settings.policy {
             Policy::Milp => mixed::patterns::solve(problem, &options),
-            Policy::EqualShare => equal_share_of_kinds(problem, &options),
-            _ => mixed::solve_within(problem, &options, mixed::MOST_STEPS / u64::from(parts)),
+            Policy::EqualShare => equal_share_of_kinds(problem),
+            _ => mixed::solve_within(problem, mixed::MOST_STEPS / u64::from(parts)),
         }
     }
 
@@ -130,7 +130,7 @@ impl BySizes {
         owners: &[(f64, Vec<u32>)],
     ) -> (Vec<Mix>, Solve, Vec<Share>) {
         let parts = fair::kinds::most_answers(problem.nodes, owners.len());
-        let served = fair::kinds::settle(problem, owners, |own, nodes| {
+        let served = fair::kinds::settle(problem, owners, &[], |own, nodes| {
             let (sizes, solve) = self.solve_mixes(&problem.part(own, nodes), parts);
             let used = sum(sizes.mixes.iter().copied());
             (sizes.objective, used, Some((sizes, solve)))
@@ -296,11 +296,11 @@ impl BySizes {
 }
 
 /// Equal shares of several kinds: each trainer has the share of an owner of its own.
-fn equal_share_of_kinds(problem: &MixProblem, options: &MilpOptions) -> (MixSizes, Solve) {
+fn equal_share_of_kinds(problem: &MixProblem) -> (MixSizes, Solve) {
     let each = (0..problem.trainers.len() as u32).map(|j| (1.0, vec![j]));
     let each: Vec<(f64, Vec<u32>)> = each.collect();
-    let served = fair::kinds::settle(problem, &each, |own, nodes| {
-        let (sizes, _) = mixed::solve(&problem.part(own, nodes), options);
+    let served = fair::kinds::settle(problem, &each, &[], |own, nodes| {
+        let (sizes, _) = mixed::solve(&problem.part(own, nodes));
         (sizes.objective, sum(sizes.mixes), ())
     });
     let sizes = problem.sizes(served.into_iter().map(|owner| owner.used).collect());

@@ -14,7 +14,7 @@
 //! **One path.** A policy proposes, places and judges. What a trainer gains on a node set is its rate
 //! on a [`crate::Shape`]: kinds of nodes, distance and shared uplinks are terms of that rate, and no
 //! branch. Where nodes are of several kinds ([`Situation::kinds`]), [`crate::mixed`] finds counts of
-//! each instead of sizes: of two kinds exactly.
+//! each instead of sizes.
 //!
 //! If [`Situation::users`] names several users with candidates, [`fair`] shares the nodes out over
 //! them. The policy then decides within the share of each user.

@@ -60,7 +60,7 @@ impl<'a> Rates<'a> {
         let Some(known) = record.in_force() else {
             return submitted;
         };
-        let brings = known.gain.map(|gain| gain.rate / submitted.curve.at(1));
+        let brings = known.gain.map(|gain| gain / submitted.curve.at(1));
         if let Some(scale) = brings.filter(|scale| scale.is_finite() && *scale > 0.0) {
             let curve = submitted.curve.scaled(scale);
             return Self {
@@ -95,9 +95,6 @@ impl<'a> Rates<'a> {
     /// the curve in force.
     #[must_use]
     pub fn objective(&self) -> Option<Cow<'a, ScalingCurve>> {
-        if let Some(gain) = self.known().and_then(|known| known.gain) {
-            return ScalingCurve::new([(1, gain.value)]).ok().map(Cow::Owned);
-        }
         let own = self.spec.objective.as_ref()?;
         let is_other = *self.curve != self.spec.throughput;
         Some(if is_other && *own == self.spec.throughput.speedup() {
@@ -322,7 +319,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use lacuna_model::{
-        CurvePoint, Directory, Elastic, Gain, Judged, KindRates, Loading, MeasuredPause,
+        CurvePoint, Directory, Elastic, Judged, KindRates, Loading, MeasuredPause,
         MeasuredRate, MeasuredStart, Replay, RunId, TrainerId, Work,
     };
 
@@ -498,16 +495,12 @@ mod tests {
             record.spec.min_nodes,
             record.spec.max_nodes,
         ) = (curve, 1, 1);
-        record.in_force_mut().gain = Some(Gain {
-            rate: 35.0,
-            value: 0.5,
-        });
+        record.in_force_mut().gain = Some(35.0);
         let rates = Rates::of(&record);
         let names = [cpu, gpu];
         let brings = rates.at(&Shape::of(1, 0), &names);
         assert!((brings.value - 35.0).abs() < 1e-9 && brings.basis == Basis::Brings);
         assert_eq!(rates.at(&Shape::new([0, 1, 0, 0], 0), &names).value, 0.0);
-        assert_eq!(rates.objective().unwrap().at(1), 0.5);
     }
 
     #[test]

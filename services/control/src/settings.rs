@@ -31,8 +31,6 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
         report_grace: agent.grace + SLACK,
         gather_wait: GATHER_WAIT,
         one_account: one_account(config),
-        compares_sizes: !["fair", "as-given", "throughput"]
-            .contains(&config.planner.objective.as_str()),
         uplink: config.planner.foresight.uplink,
         on_demand: on_demand(config),
         ..ControllerConfig::default()

@@ -8,7 +8,7 @@
 use crate::Item;
 use crate::problem::{Candidate, Mix, Shape, Situation, Switches, mixes_of};
 
-use super::{Sets, below, lighter, places, uncross};
+use super::{Bounds, Sets, below, lighter, places, uncross};
 
 /// Lowers the values of sizes to those at the nearest tier that each trainer can attain alone.
 /// `owners` has the present owner of each node.
@@ -72,16 +72,18 @@ pub(crate) fn trim(
 ) {
     let sets = Sets::new(owners, situation.candidates.len());
     let before: Vec<Option<u32>> = situation.slots.iter().map(|slot| slot.owner).collect();
-    let items = situation.candidates.iter().map(|candidate| &candidate.item);
-    let least = items.map(|item| (!item.runs()).then_some(item.min));
-    let least: Vec<Option<u32>> = least.collect();
-    let candidates = situation.candidates.iter().map(Candidate::sized);
-    let trainers = candidates.zip(situation.held()).zip(sets.iter());
+    let mix = |set: &[usize]| {
+        let kinds = set.iter().map(|&at| (Some(0), situation.kind(at)));
+        mixes_of(1, kinds).first().copied().unwrap_or_default()
+    };
+    let items: Vec<Item> = situation.candidates.iter().map(Candidate::sized).collect();
+    let runs = |j: usize, set: &[usize]| items.get(j).is_some_and(|item| item.is_mix(mix(set)));
+    let bounds = Bounds {
+        flexible: items.iter().map(|item| !item.runs()).collect(),
+        runs: Box::new(runs),
+    };
+    let trainers = items.iter().zip(situation.held()).zip(sets.iter());
     for ((item, held), set) in trainers {
-        let mix = |set: &[usize]| {
-            let kinds = set.iter().map(|&at| (Some(0), situation.kind(at)));
-            mixes_of(1, kinds).first().copied().unwrap_or_default()
-        };
         let worth = |set: &[usize]| {
             let shape = Shape::new(mix(set), switches.tier(set.iter().copied()));
             horizon_s * item.rate_on(&shape) - item.cost_of(shape.mix)
@@ -106,8 +108,7 @@ pub(crate) fn trim(
             }
         }
     }
-    uncross(switches, switches.crossing(), &before, owners, &least);
-    let items: Vec<Item> = situation.candidates.iter().map(Candidate::sized).collect();
+    uncross(switches, switches.crossing(), &before, owners, &bounds);
     let worth = |owners: &[Option<u32>]| -> f64 {
         let owned = || owners.iter().copied().enumerate();
         let tiers = switches.tiers(owned(), items.len());
@@ -121,7 +122,7 @@ pub(crate) fn trim(
         .sum()
     };
     let mut best: Option<(f64, Vec<Option<u32>>)> = None;
-    for fewer in lighter(switches, &before, owners, &least) {
+    for fewer in lighter(switches, &before, owners, &bounds) {
         let value = worth(&fewer);
         if value > best.as_ref().map_or_else(|| worth(owners), |best| best.0) {
             best = Some((value, fewer));

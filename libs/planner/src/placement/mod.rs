@@ -70,7 +70,7 @@ mod value;
 
 pub use departure_order::{DepartureOrder, ListedNodes};
 pub use departures::{AnnouncedEnd, Curves, DepartureModel};
-pub(crate) use near::{LeafByLeaf, below, lighter, nearest, places, uncross};
+pub(crate) use near::{Bounds, LeafByLeaf, below, lighter, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};
 pub(crate) use sets::Sets;

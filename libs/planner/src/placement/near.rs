@@ -194,52 +194,55 @@ fn crossed(switches: &Switches, sets: &Sets) -> Vec<Vec<u32>> {
     sets.iter().map(leaves).collect()
 }
 
+/// What trainers may have.
+pub(crate) struct Bounds<'a> {
+    /// Whether each may take any nodes.
+    pub(crate) flexible: Vec<bool>,
+    /// Whether a trainer can run on some nodes.
+    pub(crate) runs: Box<dyn Fn(usize, &[usize]) -> bool + 'a>,
+}
+
 /// Takes nodes back from trainers that newly cross a leaf which too many cross, the smallest first.
-/// A pinned trainer keeps the nodes that it had `before`, a flexible one the most of one leaf, if it
-/// can run on them. `least` has the minimum of each flexible trainer, and nothing for a pinned one.
-/// `most` is the most that may cross a leaf, if there is a limit.
+/// A pinned trainer keeps the nodes that it had `before`, a flexible one the most of one leaf; none
+/// if it cannot run on them. `most` is the most that may cross a leaf, if there is a limit.
 pub(crate) fn uncross(
     switches: &Switches,
     most: Option<u32>,
     before: &[Option<u32>],
     owners: &mut [Option<u32>],
-    least: &[Option<u32>],
+    Bounds { flexible, runs }: &Bounds<'_>,
 ) {
     let Some(most) = most else {
         return;
     };
-    let had = crossed(switches, &Sets::new(before, least.len()));
-    let trainers = || (0..least.len()).zip(least);
+    let had = crossed(switches, &Sets::new(before, flexible.len()));
+    let trainers = || flexible.iter().copied().enumerate();
     loop {
-        let sets = Sets::new(owners, least.len());
+        let sets = Sets::new(owners, flexible.len());
         let has = crossed(switches, &sets);
         let mut on: BTreeMap<u32, usize> = BTreeMap::new();
         for leaf in has.iter().flatten() {
             *on.entry(*leaf).or_default() += 1;
         }
         let is_over = |leaf: &&u32| on.get(leaf).is_some_and(|&count| count > most as usize);
-        let newly = |j: usize, least: &Option<u32>| {
+        let newly = |j: usize, flexible: bool| {
             let (had, has) = (had.get(j), has.get(j));
             let mut over = has.into_iter().flatten().filter(is_over);
-            over.any(|leaf| least.is_some() || !had.is_some_and(|had| had.contains(leaf)))
+            over.any(|leaf| flexible || !had.is_some_and(|had| had.contains(leaf)))
         };
-        let over = trainers().filter(|(j, least)| newly(*j, least));
-        let Some((j, least)) = over.min_by_key(|(j, _)| sets.of(*j).len()) else {
+        let over = trainers().filter(|(j, flexible)| newly(*j, *flexible));
+        let Some((j, flexible)) = over.min_by_key(|(j, _)| sets.of(*j).len()) else {
             return;
         };
         let set = sets.of(j);
-        let kept: Vec<usize> = match least {
-            None => {
-                let had = |node: &&usize| before.get(**node) == Some(&Some(j as u32));
-                set.iter().filter(had).copied().collect()
-            }
-            Some(least) => {
-                let leaves = below(switches, set.iter().copied(), 0).into_values();
-                let largest = leaves.max_by_key(Vec::len);
-                let runs = largest.filter(|leaf| leaf.len() >= *least as usize);
-                runs.unwrap_or_default()
-            }
+        let kept: Option<Vec<usize>> = if flexible {
+            let leaves = below(switches, set.iter().copied(), 0).into_values();
+            leaves.max_by_key(Vec::len)
+        } else {
+            let had = |node: &&usize| before.get(**node) == Some(&Some(j as u32));
+            Some(set.iter().filter(had).copied().collect())
         };
+        let kept = kept.filter(|kept| runs(j, kept)).unwrap_or_default();
         for node in set.iter().filter(|node| kept.binary_search(node).is_err()) {
             if let Some(owner) = owners.get_mut(*node) {
                 *owner = None;
@@ -254,11 +257,11 @@ pub(crate) fn lighter<'a>(
     switches: &'a Switches,
     before: &'a [Option<u32>],
     owners: &'a [Option<u32>],
-    least: &'a [Option<u32>],
+    bounds: &'a Bounds<'a>,
 ) -> impl Iterator<Item = Vec<Option<u32>>> + 'a {
     let most = switches.uplink().map(|carries| {
         let mut leaves: BTreeMap<u32, u32> = BTreeMap::new();
-        for leaf in crossed(switches, &Sets::new(owners, least.len()))
+        for leaf in crossed(switches, &Sets::new(owners, bounds.flexible.len()))
             .into_iter()
             .flatten()
         {
@@ -270,7 +273,7 @@ pub(crate) fn lighter<'a>(
     });
     most.into_iter().flatten().map(move |most| {
         let mut fewer = owners.to_vec();
-        uncross(switches, Some(most), before, &mut fewer, least);
+        uncross(switches, Some(most), before, &mut fewer, bounds);
         fewer
     })
 }

@@ -19,6 +19,8 @@ pub struct Scenarios {
     switches: Switches,
     /// The kind of each node; empty where all are of one kind.
     kinds: Vec<u8>,
+    /// By kind: what a node is worth beside one of the best kind; 1 where it is missing.
+    worth: Vec<f64>,
 }
 
 /// The leave times of one scenario.
@@ -63,6 +65,7 @@ impl Scenarios {
             stay_s: Vec::new(),
             switches: Switches::default(),
             kinds: Vec::new(),
+            worth: Vec::new(),
         }
     }
 
@@ -83,10 +86,20 @@ impl Scenarios {
         Self { switches, ..self }
     }
 
-    /// The scenarios of nodes of these kinds.
+    /// The scenarios of nodes of these kinds. `worth` says what a node of each is worth beside one of
+    /// the best, from 0 to 1.
     #[must_use]
-    pub fn of_kinds(self, kinds: Vec<u8>) -> Self {
-        Self { kinds, ..self }
+    pub fn of_kinds(self, kinds: Vec<u8>, worth: Vec<f64>) -> Self {
+        Self {
+            kinds,
+            worth,
+            ..self
+        }
+    }
+
+    /// What a node is worth beside one of the best kind.
+    pub(crate) fn worth(&self, node: usize) -> f64 {
+        self.worth.get(self.kind(node)).copied().unwrap_or(1.0)
     }
 
     /// The kind of a node.
@@ -158,6 +171,7 @@ impl Scenarios {
             } else {
                 Vec::new()
             },
+            worth: self.worth.clone(),
         }
     }
 

@@ -65,8 +65,10 @@ pub(crate) struct Means {
     pub(crate) until: f64,
     /// Probability of a hit within the horizon.
     pub(crate) hit: f64,
-    /// Sum of the nodes' stays within the horizon, seconds.
+    /// Sum of the nodes' stays within the horizon, seconds, and number of nodes: each by its worth
+    /// beside a node of the best kind.
     pub(crate) stay: f64,
+    pub(crate) worth: f64,
     pub(crate) shape: Shape,
     /// See [`Settings::limited`].
     pub(crate) limited: bool,
@@ -75,20 +77,20 @@ pub(crate) struct Means {
 impl Means {
     /// Minus infinity where the trainer cannot have the nodes.
     pub(crate) fn value(&self, member: &Member<'_>, shadow_price: f64) -> f64 {
-        let (rate, nodes) = (member.item.rate_on(&self.shape), self.shape.nodes());
+        let rate = member.item.rate_on(&self.shape);
         if rate == f64::NEG_INFINITY {
             return rate;
         }
-        let price = afterwards(self.limited, shadow_price, rate, f64::from(nodes));
+        let price = afterwards(self.limited, shadow_price, rate, self.worth);
         rate * (self.until - member.item.down_s * self.hit)
-            + price * (self.stay - f64::from(nodes) * self.until)
+            + price * (self.stay - self.worth * self.until)
     }
 }
 
 /// The worth of a node-second after the first hit of a trainer with this rate on these nodes.
 pub(crate) fn afterwards(limited: bool, shadow_price: f64, rate: f64, nodes: f64) -> f64 {
-    if limited {
-        shadow_price.min(rate / nodes.max(1.0))
+    if limited && nodes > 0.0 {
+        shadow_price.min(rate / nodes)
     } else {
         shadow_price
     }
@@ -99,6 +101,7 @@ pub(crate) fn afterwards(limited: bool, shadow_price: f64, rate: f64, nodes: f64
 pub(crate) struct FirstHits {
     until: Vec<f64>,
     stay: f64,
+    worth: f64,
     horizon_s: f64,
     tier: usize,
     mix: Mix,
@@ -113,6 +116,7 @@ impl FirstHits {
         Self {
             until: vec![horizon_s; scenarios],
             stay: 0.0,
+            worth: 0.0,
             horizon_s,
             tier: 0,
             mix: NO_NODES,
@@ -133,8 +137,8 @@ impl FirstHits {
     /// Takes all nodes out.
     fn clear(&mut self) {
         self.until.fill(self.horizon_s);
-        (self.stay, self.tier, self.last) = (0.0, 0, None);
-        (self.mix, self.nodes) = (NO_NODES, 0);
+        (self.stay, self.worth, self.tier) = (0.0, 0.0, 0);
+        (self.mix, self.nodes, self.last) = (NO_NODES, 0, None);
     }
 
     pub(crate) fn extend(&mut self, scenarios: &Scenarios, nodes: impl IntoIterator<Item = usize>) {
@@ -151,7 +155,9 @@ impl FirstHits {
         for (until, &leave) in self.until.iter_mut().zip(leave) {
             *until = until.min(leave);
         }
-        self.stay += scenarios.stay_s(node, self.horizon_s);
+        let worth = scenarios.worth(node);
+        self.worth += worth;
+        self.stay += worth * scenarios.stay_s(node, self.horizon_s);
         let last = self.last.replace(node).unwrap_or(node);
         self.tier = self.tier.max(scenarios.switches().between(last, node));
         self.nodes += 1;
@@ -209,6 +215,7 @@ impl FirstHits {
             until: self.until.iter().sum::<f64>() / count,
             hit: hits as f64 / count,
             stay: self.stay,
+            worth: self.worth,
             shape: self.shape(),
             limited: self.limited,
         }

@@ -137,7 +137,25 @@ impl Roster {
             let hit = is_hit(record, held.0.iter().sum(), pool);
             candidates.extend(self.candidate(record, held, hit, &state, pilot_s, kinds));
         }
+        let records = case.trainers.iter().filter_map(|&at| trainers.get(at));
+        for (candidate, record) in candidates.iter_mut().zip(records) {
+            if let Some(of) = record.spec.kinds.loads_for() {
+                let served = trainers.iter().find(|other| other.spec.id == *of);
+                *candidate = candidate.times(served.map_or(0.0, |served| self.unit(served)));
+            }
+        }
         candidates
+    }
+
+    /// What the objective makes of a sample/s more of a trainer.
+    fn unit(&self, record: &TrainerRecord) -> f64 {
+        let Some(known) = self.known.get(&record.spec.id) else {
+            return 0.0;
+        };
+        let spec = &record.spec;
+        let nodes = record.nodes.len() as u32;
+        let nodes = nodes.clamp(spec.min_nodes, spec.max_nodes.max(spec.min_nodes));
+        known.kind.value_of_rate(nodes, known.own.as_ref())
     }
 
     fn candidate(
@@ -204,6 +222,11 @@ impl Known {
         horizon_s: f64,
     ) -> Option<Self> {
         let costs = costs(record, pilot_s);
+        // A loader brings samples/s to the trainer that it serves, in whose units they then count.
+        let objective = match record.spec.kinds.loads_for() {
+            Some(_) => &Objective::Throughput,
+            None => objective,
+        };
         let kind = |objective| Kind::new(record, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),

@@ -218,6 +218,7 @@ impl Kind {
         Some(OnKinds {
             current: NO_NODES,
             value,
+            start_s: self.costs.start_s,
         })
     }
 
@@ -273,6 +274,14 @@ impl Kind {
     #[must_use]
     pub fn rates(&self) -> &[f64] {
         &self.rate
+    }
+
+    /// What a sample/s more is worth on `nodes` nodes, objective units.
+    pub(crate) fn value_of_rate(&self, nodes: u32, own: Option<&Values>) -> f64 {
+        let values = &own.unwrap_or(&self.values).running;
+        let value = values.get(nodes as usize).copied().unwrap_or_default();
+        let rate = self.rate(nodes);
+        if rate > 0.0 { value / rate } else { 0.0 }
     }
 
     /// The fewest nodes of a running trainer.

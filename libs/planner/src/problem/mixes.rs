@@ -74,6 +74,8 @@ pub struct OnKinds {
     pub current: Mix,
     /// Objective rate of each mix, objective units per second.
     pub value: MixTable,
+    /// Stall of a start from no nodes with the wait for pilots, seconds at the rate after it.
+    pub start_s: f64,
 }
 
 /// A mix in a table.

@@ -3,7 +3,7 @@
 use lacuna_model::{MOST_KINDS, among};
 
 use super::allocation::{Far, Item, Lost};
-use super::mixes::{Mix, MixTable, NO_NODES, OnKinds, count};
+use super::mixes::{Mix, MixTable, NO_NODES, OnKinds, count, with_count};
 use lacuna_rates::Shape;
 
 /// The allocation problem over mixes: maximise the sum of [`Item::gain_of`] while the nodes of each
@@ -43,7 +43,11 @@ impl Item {
             down_s: 0.0,
             lost: Lost::default(),
             far: Far::default(),
-            kinds: Some(OnKinds { current, value }),
+            kinds: Some(OnKinds {
+                current,
+                value,
+                start_s: 0.0,
+            }),
         }
     }
 
@@ -108,31 +112,32 @@ impl Item {
         self.at_its_rate(tier)
     }
 
-    /// Cost of a change from the present nodes to a mix, objective units. A change that grows in one
-    /// kind and shrinks in another pays both.
+    /// Cost of a change from the present nodes to a mix, objective units. Nodes are given up before
+    /// others are taken, so a change that does both costs both. If the trainer cannot run on what it
+    /// keeps meanwhile, it stops and starts.
     #[must_use]
     pub fn cost_of(&self, mix: Mix) -> f64 {
         let Some(kinds) = &self.kinds else {
             return self.change_cost(mix.iter().sum());
         };
-        let pairs = || mix.iter().zip(&kinds.current);
-        let (grows, shrinks) = (pairs().any(|(n, c)| n > c), pairs().any(|(n, c)| n < c));
-        if !grows && !shrinks {
-            return 0.0;
+        let kept = std::array::from_fn(|kind| count(&mix, kind).min(count(&kinds.current, kind)));
+        if kept == mix || kept == kinds.current {
+            return match mix == kinds.current {
+                true => 0.0,
+                false if kept == mix => self.shrink_cost(mix.iter().sum()),
+                false => self.grow_cost() + self.pilot_wait(self.value_of(mix)),
+            };
         }
-        let mut seconds = self.lost.seconds(mix.iter().sum());
-        if grows {
-            seconds += self.up_s;
+        let rate = self.value_of(mix).max(0.0);
+        if !self.runs_on(kept) {
+            // A stop counts the next start in advance where programs are stopped, and that is this one.
+            let start_s = (kinds.start_s - self.pilot_s).max(0.0);
+            let ahead = start_s.min(self.lost.stop_s);
+            return self.shrink_cost(0) + kinds.start_s * rate - ahead * self.rate_now;
         }
-        if shrinks {
-            seconds += self.down_s;
-        }
-        let waits = if grows {
-            self.pilot_wait(self.value_of(mix))
-        } else {
-            0.0
-        };
-        self.rate_now * seconds + waits
+        let between = self.value_of(kept).min(self.rate_now);
+        let waits = self.pilot_s * (rate - between).max(0.0);
+        self.shrink_cost(kept.iter().sum()) + between * self.up_s + waits
     }
 
     /// Gain of a mix over the horizon, less the cost of changing to it, objective units. Minus
@@ -145,17 +150,32 @@ impl Item {
     /// The best objective rate per node at its largest sizes, objective units per second.
     #[must_use]
     pub(crate) fn largest_per_node(&self) -> f64 {
-        let Some(kinds) = &self.kinds else {
+        if self.kinds.is_none() {
             return self.value_at(self.max) / f64::from(self.max.max(1));
-        };
-        let most = kinds.value.most();
-        let alone = (0..most.len()).filter_map(|kind| {
-            let nodes = count(&most, kind).min(self.max);
-            let mut mix = NO_NODES;
-            *mix.get_mut(kind)? = nodes;
-            (nodes > 0).then(|| self.value_of(mix) / f64::from(nodes))
-        });
+        }
+        let alone = (0..MOST_KINDS).map(|kind| self.per_node_alone(kind));
         alone.fold(0.0, f64::max)
+    }
+
+    /// The same on nodes of one kind alone; 0 where it cannot run there.
+    fn per_node_alone(&self, kind: usize) -> f64 {
+        let most = self.kinds.as_ref().map(|kinds| kinds.value.most());
+        let nodes = most.map_or(0, |most| count(&most, kind).min(self.max));
+        let value = self.value_of(with_count(NO_NODES, kind, nodes));
+        (value / f64::from(nodes.max(1))).max(0.0)
+    }
+
+    /// By kind: what the best of these trainers makes of a node, over what the best makes of one of
+    /// the best kind.
+    #[must_use]
+    pub fn worth_of_kinds<'a>(trainers: impl Iterator<Item = &'a Self> + Clone) -> Vec<f64> {
+        let best = |kind| {
+            let each = trainers.clone().map(|item| item.per_node_alone(kind));
+            each.fold(0.0, f64::max)
+        };
+        let worth: Vec<f64> = (0..MOST_KINDS).map(best).collect();
+        let most = worth.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        worth.into_iter().map(|worth| worth / most).collect()
     }
 }
 

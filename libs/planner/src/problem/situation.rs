@@ -51,6 +51,24 @@ impl Candidate {
         item
     }
 
+    /// The candidate with all values times a factor.
+    pub(crate) fn times(&self, factor: f64) -> Self {
+        let times = |list: &[f64]| list.iter().map(|value| value * factor).collect();
+        let mut item = Item {
+            value: times(&self.item.value),
+            rate_now: self.item.rate_now * factor,
+            ..self.item.clone()
+        };
+        if let Some(kinds) = &mut item.kinds {
+            kinds.value = kinds.value.times(factor);
+        }
+        Self {
+            item,
+            starting: times(&self.starting),
+            ..self.clone()
+        }
+    }
+
     /// The candidate on other nodes.
     #[must_use]
     pub fn holding(self, mix: Mix, tier: usize) -> Self {

@@ -1,21 +1,21 @@
-//! Several kinds of nodes: prices, then a program over what they leave open. Two kinds are decided
-//! exactly by a dynamic program over both counts, more by one over patterns ([`patterns`]).
+//! Several kinds of nodes: prices, then a dynamic program over counts of each kind for what they leave
+//! open. It is exact, as long as its steps suffice. [`patterns`] has the same problem for HiGHS.
 //!
-//! Each trainer j chooses a mix (a, b) with its gain `g`. Sums of a and b are at most A and B;
-//! maximise the sum of g: a knapsack with multiple choice and two constraints. For prices p, q >= 0,
-//! `L(p, q) = p A + q B + sum_j max (g - p a - q b)` bounds the optimum from above, and for any
-//! choice `sum g = L - sum_j loss_j - p slack_a - q slack_b` with the loss of an option against the
-//! best at these prices (Kellerer, Pferschy, Pisinger: Knapsack Problems, chapters 9 and 11). So
+//! Each trainer j chooses a mix `n` with its gain `g`. Sums of `n_k` are at most `N_k`; maximise the
+//! sum of g: a knapsack with multiple choice and a constraint for each kind k. For prices p >= 0,
+//! `L(p) = sum_k p_k N_k + sum_j max (g - p n)` bounds the optimum from above, and for any choice
+//! `sum g = L - sum_j loss_j - sum_k p_k slack_k` with the loss of an option against the best at these
+//! prices (Kellerer, Pferschy, Pisinger: Knapsack Problems, chapters 9 and 11). So
 //!
-//! 1. options are left out for which another needs no more of either kind and gains no less;
+//! 1. options are left out for which another needs no more of any kind and gains no less;
 //! 2. if the best option of each trainer fits, that is the optimum;
-//! 3. else the prices minimise L, which is convex: golden sections over p, bisection over q;
+//! 3. else the prices minimise L, which is convex, among options on the upper hull;
 //! 4. the choice at these prices, repaired and filled, is a first answer with `gap = L - sum g`;
-//! 5. an option that loses more than the gap is in no better answer; a dynamic program over (a, b)
+//! 5. an option that loses more than the gap is in no better answer; a dynamic program over counts
 //!    takes those left, without states whose loss and unused nodes exceed the gap.
 //!
-//! The program ends by a count of its steps, [`MOST_STEPS`]. Then the answer of 4 stands with its
-//! gap. Ties go to the present mix.
+//! The program ends by a count of its steps and states, [`MOST_STEPS`], never by a clock. Then the
+//! answer of 4 stands with its gap. Ties go to the present mix.
 
 pub mod patterns;
 mod program;
@@ -23,10 +23,7 @@ pub mod reference;
 
 use lacuna_model::{MOST_KINDS, Outcome, Solve};
 
-use crate::milp::MilpOptions;
-use crate::problem::{
-    Item, Mix, MixProblem, MixSizes, MixTable, NO_NODES, count, pair, with_count,
-};
+use crate::problem::{Item, Mix, MixProblem, MixSizes, NO_NODES, count, with_count};
 
 /// Most steps of the dynamic program, each an option of a state. About half a second.
 pub const MOST_STEPS: u64 = 100_000_000;
@@ -37,6 +34,9 @@ const KEEP_BONUS: f64 = 1e-10;
 /// Sections and halvings of the search for prices. The bound holds at any price.
 const SECTIONS: u32 = 30;
 const HALVINGS: u32 = 30;
+
+/// Most turns through all pairs of more than two kinds.
+const TURNS: u32 = 4;
 
 /// An option of a trainer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,36 +61,18 @@ type Prices = [f64; MOST_KINDS];
 /// No price for any kind.
 const FREE: Prices = [0.0; MOST_KINDS];
 
-/// Prices of the first two kinds.
-const fn prices_of(p: f64, q: f64) -> Prices {
-    [p, q, 0.0, 0.0]
-}
-
-/// The best answer, and how it was found. `options` limit the program over patterns.
+/// The best answer, and how it was found.
 #[must_use]
-pub fn solve(problem: &MixProblem, options: &MilpOptions) -> (MixSizes, Solve) {
-    solve_within(problem, options, MOST_STEPS)
+pub fn solve(problem: &MixProblem) -> (MixSizes, Solve) {
+    solve_within(problem, MOST_STEPS)
 }
 
-/// As [`solve`], with at most `steps` steps of the dynamic program.
-#[must_use]
-pub fn solve_within(problem: &MixProblem, options: &MilpOptions, steps: u64) -> (MixSizes, Solve) {
-    let present = (0..MOST_KINDS).filter(|kind| count(&problem.nodes, *kind) > 0);
-    let present: Vec<usize> = present.collect();
-    let axes = match present.as_slice() {
-        [] | [0 | 1] => [0, 1],
-        [kind] => [0, *kind],
-        [first, second] => [*first, *second],
-        _ => return patterns::solve(problem, options),
-    };
-    over_two(problem, axes, steps)
-}
-
-/// Options of each trainer, and the bonus of its present mix, by a large value of each.
-fn options_of(problem: &MixProblem, large: fn(&MixTable) -> f64) -> (Vec<Vec<Choice>>, f64) {
+/// Options of each trainer, and the bonus of its present mix.
+fn options_of(problem: &MixProblem) -> (Vec<Vec<Choice>>, f64) {
     let scale = problem.trainers.iter().map(|item| {
-        let value = item.kinds.as_ref().map_or(0.0, |kinds| large(&kinds.value));
-        (problem.horizon_s * value).max(item.rate_now * (item.up_s + item.down_s))
+        let value = item.kinds.as_ref().map(|kinds| kinds.value.highest());
+        let value = problem.horizon_s * value.unwrap_or_default();
+        value.max(item.rate_now * (item.up_s + item.down_s))
     });
     let bonus = KEEP_BONUS * scale.fold(f64::MIN_POSITIVE, f64::max);
     let lists = problem.trainers.iter();
@@ -98,18 +80,11 @@ fn options_of(problem: &MixProblem, large: fn(&MixTable) -> f64) -> (Vec<Vec<Cho
     (lists, bonus)
 }
 
-/// The best answer where nodes of these two kinds alone are present.
-fn over_two(problem: &MixProblem, axes: [usize; 2], steps: u64) -> (MixSizes, Solve) {
-    let (mut lists, bonus) = options_of(problem, |value| {
-        let value = value.at(value.most());
-        if value.is_finite() { value } else { 0.0 }
-    });
-    let [i, j] = axes;
-    let fold = |mix: &Mix| pair(count(mix, i), count(mix, j));
-    let nodes = fold(&problem.nodes);
-    for choice in lists.iter_mut().flatten() {
-        choice.mix = fold(&choice.mix);
-    }
+/// As [`solve`], with at most `steps` steps of the dynamic program.
+#[must_use]
+pub fn solve_within(problem: &MixProblem, steps: u64) -> (MixSizes, Solve) {
+    let (lists, bonus) = options_of(problem);
+    let nodes = problem.nodes;
     let mut outcome = Outcome::Optimal;
     let mut shortcut = None;
     let best = lists.iter().map(|list| best_at(list, FREE));
@@ -143,15 +118,11 @@ fn over_two(problem: &MixProblem, axes: [usize; 2], steps: u64) -> (MixSizes, So
             }
         }
     }
-    let unfold = |mix: Mix| {
-        let [a, b, ..] = mix;
-        with_count(with_count(NO_NODES, i, a), j, b)
-    };
-    let sizes = problem.sizes(chosen.iter().map(|choice| unfold(choice.mix)).collect());
+    let sizes = problem.sizes(chosen.iter().map(|choice| choice.mix).collect());
     let solve = Solve {
         outcome,
         objective: sizes.objective,
-        solver: "dp over two kinds".to_owned(),
+        solver: "dp over kinds".to_owned(),
         shortcut,
         stopped_by_clock: false,
     };
@@ -278,61 +249,137 @@ fn bound(lists: &[Vec<Choice>], nodes: Mix, prices: Prices) -> f64 {
     pool + best.sum::<f64>()
 }
 
-/// The prices of a node of each of two kinds at which the bound is least, to the precision of the
-/// search.
+/// The prices of a node of each kind at which the bound is least, to the precision of the search: of
+/// two kinds by sections over the first and halvings over the second; of more kinds two at a time, in
+/// turn.
 fn prices(lists: &[Vec<Choice>], nodes: Mix) -> Prices {
-    // Above these prices no option with nodes of the kind gains anything.
-    let highest = |kind: fn(&Mix) -> u32| {
-        let each = lists.iter().flat_map(|list| {
-            let first = list.first().map_or(0.0, |choice| choice.gain);
-            list.iter().map(move |c| (kind(&c.mix), c.gain - first))
-        });
-        let each = each.filter(|(nodes, _)| *nodes > 0);
-        each.map(|(nodes, gain)| gain / f64::from(nodes))
-            .fold(0.0, f64::max)
-    };
-    let (top_p, top_q) = (highest(|[a, ..]| *a), highest(|[_, b, ..]| *b));
-    let inner = |p: f64| {
-        let (mut low, mut high) = (0.0, top_q);
-        for _ in 0..HALVINGS {
-            let q = f64::midpoint(low, high);
-            let Used([_, wanted, ..]) = wanted(lists, prices_of(p, q));
-            if wanted > i64::from(nodes[1]) {
-                low = q;
-            } else {
-                high = q;
+    let hulls: Vec<Vec<Choice>> = lists.iter().map(|list| hull(list)).collect();
+    let present = |kind: &usize| count(&nodes, *kind) > 0;
+    let present: Vec<usize> = (0..MOST_KINDS).filter(present).collect();
+    let mut best = (bound(&hulls, nodes, FREE), FREE);
+    match *present.as_slice() {
+        [] => {}
+        [kind] => best = best_in(&hulls, nodes, FREE, kind),
+        [first, second] => best = best_in_both(&hulls, nodes, FREE, [first, second]),
+        _ => {
+            for _ in 0..TURNS {
+                let before = best.0;
+                for (at, &first) in present.iter().enumerate() {
+                    for &second in present.iter().skip(at + 1) {
+                        let found = best_in_both(&hulls, nodes, best.1, [first, second]);
+                        best = if found.0 < best.0 { found } else { best };
+                    }
+                }
+                if best.0 >= before {
+                    break;
+                }
             }
         }
-        (bound(lists, nodes, prices_of(p, high)), high)
-    };
+    }
+    best.1
+}
+
+/// The options that are the best at some prices, and few others: those on the upper hull along each
+/// kind alone.
+fn hull(list: &[Choice]) -> Vec<Choice> {
+    let mut left = list.to_vec();
+    for kind in (0..MOST_KINDS).rev() {
+        let others = |choice: &Choice| with_count(choice.mix, kind, 0);
+        if left.iter().all(|choice| count(&choice.mix, kind) == 0) {
+            continue;
+        }
+        left.sort_by_key(|choice| (others(choice), count(&choice.mix, kind)));
+        let mut on: Vec<Choice> = Vec::with_capacity(left.len());
+        let mut from = 0;
+        for choice in left {
+            if on
+                .last()
+                .is_some_and(|last| others(last) != others(&choice))
+            {
+                from = on.len();
+            }
+            while let [.., a, b] = on.get(from..).unwrap_or_default() {
+                let at = |choice: &Choice| f64::from(count(&choice.mix, kind));
+                let (width, part) = (at(&choice) - at(a), at(b) - at(a));
+                if (b.gain - a.gain) * width > (choice.gain - a.gain) * part {
+                    break;
+                }
+                on.pop();
+            }
+            on.push(choice);
+        }
+        left = on;
+    }
+    left
+}
+
+/// Above this price no option with nodes of a kind gains anything.
+fn highest_price(lists: &[Vec<Choice>], kind: usize) -> f64 {
+    let each = lists.iter().flat_map(|list| {
+        let first = list.first().map_or(0.0, |choice| choice.gain);
+        list.iter()
+            .map(move |c| (count(&c.mix, kind), c.gain - first))
+    });
+    let each = each.filter(|(nodes, _)| *nodes > 0);
+    each.map(|(nodes, gain)| gain / f64::from(nodes))
+        .fold(0.0, f64::max)
+}
+
+/// These prices with that of a kind.
+fn with_price(mut prices: Prices, kind: usize, price: f64) -> Prices {
+    if let Some(of) = prices.get_mut(kind) {
+        *of = price;
+    }
+    prices
+}
+
+/// The least bound over the price of one kind, by halvings.
+fn best_in(lists: &[Vec<Choice>], nodes: Mix, prices: Prices, kind: usize) -> (f64, Prices) {
+    let (mut low, mut high) = (0.0, highest_price(lists, kind));
+    for _ in 0..HALVINGS {
+        let price = f64::midpoint(low, high);
+        let Used(wanted) = wanted(lists, with_price(prices, kind, price));
+        let wanted = wanted.get(kind).copied().unwrap_or_default();
+        if wanted > i64::from(count(&nodes, kind)) {
+            low = price;
+        } else {
+            high = price;
+        }
+    }
+    let prices = with_price(prices, kind, high);
+    (bound(lists, nodes, prices), prices)
+}
+
+/// The least bound over the prices of two kinds, by golden sections over the first.
+fn best_in_both(
+    lists: &[Vec<Choice>],
+    nodes: Mix,
+    prices: Prices,
+    [first, second]: [usize; 2],
+) -> (f64, Prices) {
+    let at = |p: f64| best_in(lists, nodes, with_price(prices, first, p), second);
     let golden = f64::midpoint(5.0_f64.sqrt(), -1.0);
-    let (mut low, mut high) = (0.0, top_p);
+    let (mut low, mut high) = (0.0, highest_price(lists, first));
     let mut left = high - golden * (high - low);
     let mut right = low + golden * (high - low);
-    let (mut at_left, mut at_right) = (inner(left), inner(right));
-    let mut best = [(0.0, inner(0.0)), (left, at_left), (right, at_right)]
-        .into_iter()
-        .min_by(|x, y| x.1.0.total_cmp(&y.1.0))
-        .map_or(FREE, |(p, (_, q))| prices_of(p, q));
-    let mut least = bound(lists, nodes, best);
+    let (mut at_left, mut at_right) = (at(left), at(right));
+    let less = |a: (f64, Prices), b: (f64, Prices)| if b.0 < a.0 { b } else { a };
+    let mut best = less(less(at(0.0), at_left), at_right);
     for _ in 0..SECTIONS {
-        let (p, found);
-        if at_left.0 <= at_right.0 {
+        let found = if at_left.0 <= at_right.0 {
             high = right;
             (right, at_right) = (left, at_left);
             left = high - golden * (high - low);
-            at_left = inner(left);
-            (p, found) = (left, at_left);
+            at_left = at(left);
+            at_left
         } else {
             low = left;
             (left, at_left) = (right, at_right);
             right = low + golden * (high - low);
-            at_right = inner(right);
-            (p, found) = (right, at_right);
-        }
-        if found.0 < least {
-            (least, best) = (found.0, prices_of(p, found.1));
-        }
+            at_right = at(right);
+            at_right
+        };
+        best = less(best, found);
     }
     best
 }

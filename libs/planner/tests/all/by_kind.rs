@@ -309,6 +309,7 @@ fn an_owner_that_uses_one_kind_at_a_time_has_its_share_of_it_whoever_came_first(
     case.trainers[1].nodes = vec![node(3)];
     let mut case = case.trainer("plain").nodes(1..=4);
     case.trainers[2].spec.owner = Some("ann".to_owned());
+    case.trainers[2].spec.rescale.start_s = Some(10.0);
     case.trainers[2].nodes = vec![node(2)];
     let plan = planned(&case, Some(&kinds(2, 4)), Policy::Auto);
     assert_eq!(nodes_of(&plan, "plain"), ["a02", "a03"], "{plan:#?}");

@@ -10,10 +10,11 @@ use rand_chacha::ChaCha8Rng;
 use crate::columns::every_plan;
 use crate::common::{far, on_leaves};
 
-/// The part of the best answer's value that one answer may lack, and all together. Measured when the
-/// path was written: .343 and .036, with 25 of 60 answers the best.
-const MOST_OF_ONE: f64 = 0.35;
-const MOST_OF_ALL: f64 = 0.037;
+/// The part of the best answer's value that one answer may lack, and all together. Measured: .369 and
+/// .025, with 28 of 60 answers the best. The worst is an exchange of nodes between pinned trainers, which
+/// no proposal makes.
+const MOST_OF_ONE: f64 = 0.38;
+const MOST_OF_ALL: f64 = 0.026;
 
 /// A small question of placement that owns what a request borrows.
 struct Small {
@@ -89,7 +90,7 @@ fn small(seed: u64) -> Small {
     let leaves: Vec<u32> = (0..nodes).map(|_| rng.random_range(0..3)).collect();
     let switches = on_leaves(&leaves).sharing(Some(1));
     let mut scenarios = Scenarios::new(nodes, leave).within(100.0);
-    scenarios = scenarios.of_kinds(kinds);
+    scenarios = scenarios.of_kinds(kinds.clone(), Vec::new());
     let apart = seed.is_multiple_of(3);
     if apart {
         scenarios = scenarios.below(switches);
@@ -118,6 +119,7 @@ fn small(seed: u64) -> Small {
         item.on(held, tier)
     });
     let items: Vec<Item> = items.collect();
+    let scenarios = scenarios.of_kinds(kinds, Item::worth_of_kinds(items.iter()));
     Small {
         hit: items.iter().map(|_| rng.random_bool(0.2)).collect(),
         start_s: items.iter().map(|_| rng.random_range(0.0..10.0)).collect(),
@@ -160,4 +162,59 @@ fn small_pools_of_two_kinds_come_near_to_trying_everything() {
     let text = format!("{exact} of 60 are the best; all lack {all:.4}, one lacks {worst:.4}");
     assert!(all <= MOST_OF_ALL && worst <= MOST_OF_ONE, "{text}");
     eprintln!("{text}");
+}
+
+#[test]
+fn a_trainer_that_counts_leave_out_takes_what_forecasts_leave() {
+    // Counts give both nodes to the first trainer, which needs two. One of them leaves at once.
+    let table = |least, rate: f64| {
+        MixTable::new(pair(2, 0), move |[a, ..]| {
+            (a >= least).then_some(rate * f64::from(a))
+        })
+    };
+    let items = [table(2, 10.0), table(1, 1.0)].map(|table| Item::over_kinds(NO_NODES, table));
+    let scenarios = Scenarios::known(vec![1.0, 1000.0]).within(100.0);
+    let small = Small {
+        hit: Vec::new(),
+        start_s: vec![60.0, 0.0],
+        owners: vec![None, None],
+        scenarios: scenarios.of_kinds(vec![0, 0], Item::worth_of_kinds(items.iter())),
+        items: items.into(),
+        settings: Settings {
+            horizon_s: 100.0,
+            limited: true,
+            refuse: true,
+            ..Settings::default()
+        },
+    };
+    let answer = BlockPlacer::new(small.settings).decide(&small.request());
+    assert_eq!(answer.owners[1], Some(1), "{answer:?}");
+}
+
+#[test]
+fn a_node_of_a_slow_kind_is_worth_less_after_a_departure() {
+    let table = MixTable::new(pair(2, 2), |[a, b, ..]| {
+        (a == 0 || b == 0).then(|| f64::from(a + 10 * b))
+    });
+    let items = [Item::over_kinds(NO_NODES, table)];
+    let worth = Item::worth_of_kinds(items.iter());
+    assert_eq!(worth[..2], [0.1, 1.0]);
+    // One of two nodes leaves after 10 s of 100 s; the other is free then, for 90 s.
+    let left = |kind: u8| {
+        let scenarios = Scenarios::known(vec![10.0, 1000.0]).within(100.0);
+        let scenarios = scenarios.of_kinds(vec![kind; 2], worth.clone());
+        let settings = Settings {
+            horizon_s: 100.0,
+            ..Settings::default()
+        };
+        let request = Request {
+            trainers: &items,
+            hit: &[],
+            start_s: &[],
+            owners: &[None, None],
+            scenarios: &scenarios,
+        };
+        value(&request, &settings, |_| 10.0, &[Some(0), Some(0)])
+    };
+    assert_eq!((left(0), left(1)), (20.0 + 90.0, 200.0 + 900.0));
 }

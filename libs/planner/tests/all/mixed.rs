@@ -87,7 +87,7 @@ fn problem_of_three(trainers: usize, most: u32, nodes: u32) -> impl Strategy<Val
 
 /// What the programs find by their defaults.
 fn solve(problem: &MixProblem) -> (lacuna_planner::MixSizes, lacuna_model::Solve) {
-    mixed::solve(problem, &MilpOptions::default())
+    mixed::solve(problem)
 }
 
 #[test]
@@ -183,7 +183,7 @@ proptest! {
 
     #[test]
     fn an_answer_without_a_proof_states_its_gap(problem in problem(8, 4, 10)) {
-        let (found, solve) = mixed::solve_within(&problem, &MilpOptions::default(), 0);
+        let (found, solve) = mixed::solve_within(&problem, 0);
         prop_assert!(problem.is_feasible(&found.mixes));
         let best = reference::solve(&problem).objective;
         match solve.outcome {
@@ -224,13 +224,8 @@ proptest! {
     }
 
     #[test]
-    fn patterns_without_a_proof_state_their_gap(problem in problem_of_three(7, 3, 8)) {
-        let none = MilpOptions {
-            tree_nodes: 0,
-            iterations: 1,
-            ..MilpOptions::default()
-        };
-        let (found, solve) = mixed::solve(&problem, &none);
+    fn three_kinds_without_a_proof_state_their_gap(problem in problem_of_three(7, 3, 8)) {
+        let (found, solve) = mixed::solve_within(&problem, 0);
         prop_assert!(problem.is_feasible(&found.mixes));
         let best = reference::solve(&problem).objective;
         let most = match solve.outcome {
@@ -239,4 +234,55 @@ proptest! {
         };
         prop_assert!(best <= most + 1e-6, "{} up to {}: {}", found.objective, most, best);
     }
+
+    #[test]
+    fn patterns_without_a_proof_state_their_gap(problem in problem_of_three(7, 3, 8)) {
+        let none = MilpOptions {
+            tree_nodes: 0,
+            iterations: 1,
+            ..MilpOptions::default()
+        };
+        let (found, solve) = mixed::patterns::solve(&problem, &none);
+        prop_assert!(problem.is_feasible(&found.mixes));
+        let best = reference::solve(&problem).objective;
+        let most = match solve.outcome {
+            Outcome::Feasible { gap } => found.objective + gap * found.objective.abs(),
+            _ => found.objective,
+        };
+        prop_assert!(best <= most + 1e-6, "{} up to {}: {}", found.objective, most, best);
+    }
+}
+
+#[test]
+fn a_change_to_another_kind_costs_what_its_steps_cost() {
+    let value = MixTable::new(pair(4, 4), |[a, b, ..]| match (a, b) {
+        // Three nodes of the first kind are too few beside others.
+        (1..=3, 1..) => None,
+        _ => Some(f64::from(a + 3 * b)),
+    });
+    let mut item = Item {
+        up_s: 2.0,
+        down_s: 4.0,
+        ..Item::over_kinds(NO_NODES, value)
+    };
+    item.kinds.as_mut().unwrap().start_s = 10.0;
+    let item = item.on(pair(2, 0), 0);
+    // Nothing is kept: it shrinks at 2 samples/s, and starts at 6.
+    assert_eq!(item.cost_of(pair(0, 2)), 2.0 * 4.0 + 6.0 * 10.0);
+    // A program counts its next start by a stop: that start is this one.
+    let program = Item {
+        lost: Lost {
+            change_s: 1.0,
+            stop_s: 15.0,
+        },
+        ..item.clone()
+    };
+    let stop_s = 4.0 + 1.0 + (15.0 - 10.0);
+    assert_eq!(program.cost_of(pair(0, 2)), 2.0 * stop_s + 6.0 * 10.0);
+    // What it keeps still runs, so it shrinks at its rate, and grows at what is left of it.
+    let both = item.clone().on(pair(4, 1), 0);
+    assert_eq!(both.cost_of(pair(4, 2)), 7.0 * 2.0);
+    let fewer = item.on(pair(4, 0), 0);
+    assert_eq!(fewer.cost_of(pair(2, 0)), 4.0 * 4.0);
+    assert_eq!(both.cost_of(pair(0, 2)), 7.0 * 4.0 + 3.0 * 2.0);
 }

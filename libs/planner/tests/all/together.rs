@@ -1,8 +1,8 @@
 //! Each pair of capabilities plans together, and each still has its effect.
 
 use lacuna_model::{
-    Distance, Elastic, Generation, KindName, KindRates, Launch, Loading, NodeId, NodeKinds, Plan,
-    ScalingCurve, Topology, TrainerId,
+    Distance, Elastic, Generation, KindName, KindRates, Launch, Loading, MixedPoint, NodeId,
+    NodeKinds, Plan, Policy, ScalingCurve, Topology, TrainerId,
 };
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::objective::Objective;
@@ -111,14 +111,18 @@ fn posed(can: &[Can]) -> Case {
 }
 
 fn planned(case: &Case, can: &[Can]) -> Plan {
-    let has = |one| can.contains(&one);
-    let (kinds, topology) = (kinds(), topology());
     let mut settings = Settings::default();
     settings.foresight.joint.uplink = Some(1);
-    let objective = match has(Can::Goodput) {
+    let objective = match can.contains(&Can::Goodput) {
         true => Objective::Goodput,
         false => Objective::Fair,
     };
+    planned_by(case, can, settings, objective)
+}
+
+fn planned_by(case: &Case, can: &[Can], settings: Settings, objective: Objective) -> Plan {
+    let has = |one| can.contains(&one);
+    let (kinds, topology) = (kinds(), topology());
     let mut planner = Planner::new(settings).maximising(objective);
     let by_kind = has(Can::Kinds) || has(Can::Loaders);
     let kinds = by_kind.then_some(&kinds);
@@ -183,9 +187,15 @@ fn each_pair_of_capabilities_plans_together() {
             for one in can {
                 assert!(shows(one, &can, &plan), "{one:?} of {can:?}: {plan:#?}");
             }
-            // An owner may be dealt the node that leaves at once, and refuse it.
-            assert!(nodes_of(&plan, "a").len() >= 2, "{can:?}: {plan:#?}");
-            assert!(!nodes_of(&plan, "b").is_empty(), "{can:?}: {plan:#?}");
+            // An owner's share of the kind of `a` is two nodes. Its loader takes a node of the other
+            // kind, and the other owner's trainer, for which both kinds are alike, keeps its share.
+            let most = if can == [Can::Fair, Can::Loaders] {
+                2
+            } else {
+                3
+            };
+            assert_eq!(nodes_of(&plan, "a").len(), most, "{can:?}: {plan:#?}");
+            assert_eq!(nodes_of(&plan, "b").len(), 2, "{can:?}: {plan:#?}");
         }
     }
     let plan = planned(&posed(&ALL), &ALL);
@@ -193,4 +203,87 @@ fn each_pair_of_capabilities_plans_together() {
         ALL.into_iter().all(|one| shows(one, &ALL, &plan)),
         "{plan:#?}"
     );
+}
+
+/// Rates on both kinds together alone: 30 samples/s on one node of each.
+fn together_alone() -> KindRates {
+    let point = |cpu, gpu, rate| MixedPoint {
+        counts: [(kind("cpu"), cpu), (kind("gpu"), gpu)].into(),
+        rate,
+    };
+    let alone = [(kind("cpu"), curve(1.0, 3)), (kind("gpu"), curve(10.0, 3))];
+    let points = vec![point(3, 0, 0.0), point(0, 3, 0.0), point(1, 1, 30.0)];
+    KindRates::new(alone.into(), points).unwrap()
+}
+
+#[test]
+fn a_mix_that_may_cross_no_leaf_is_given_up_whole() {
+    // Each kind has a leaf of its own. What is left of the mix on either is nothing to run on.
+    for (policy, owners) in [
+        (Policy::Dp, false),
+        (Policy::Auto, false),
+        (Policy::Auto, true),
+    ] {
+        let mut can = vec![Can::Forecasts, Can::Distance, Can::Kinds];
+        can.extend(owners.then_some(Can::Fair));
+        let mut case = posed(&can);
+        case.trainers[0].spec.kinds = together_alone();
+        case.trainers[0].spec.distance = Distance::Shares(vec![0.9]);
+        let mut settings = Settings {
+            policy,
+            ..Settings::default()
+        };
+        let free = planned_by(&case, &can, settings.clone(), Objective::Fair);
+        assert_eq!(nodes_of(&free, "a").len(), 2, "{free:#?}");
+        settings.foresight.joint.crossing = Some(0);
+        let plan = planned_by(&case, &can, settings, Objective::Fair);
+        assert!(nodes_of(&plan, "a").is_empty(), "{plan:#?}");
+    }
+}
+
+#[test]
+fn a_loader_is_worth_the_rate_that_it_brings_under_every_objective() {
+    // One cpu node is left for the loader, and for a trainer that makes as much of it as `a` of a gpu
+    // node: of 10 samples/s. So the loader gets it if it brings more than that.
+    let can = [Can::Loaders];
+    for objective in [
+        "as-given",
+        "throughput",
+        "scaling-efficiency",
+        "goodput",
+        "weighted",
+        "deadline",
+        "least-attained",
+        "fair",
+        "speedup * weight",
+    ] {
+        for (brings, wins) in [(8.0, false), (13.0, true)] {
+            let mut case = posed(&can);
+            case.pool.holes.drain(1..4);
+            case.pool.joint = None;
+            for record in &mut case.trainers {
+                let spec = &mut record.spec;
+                let alone = |name, rate| {
+                    let rates = [(kind(name), curve(rate, 1))].into();
+                    KindRates::new(rates, Vec::new()).unwrap()
+                };
+                match spec.id.as_str() {
+                    "b" => (spec.kinds, spec.throughput) = (alone("cpu", 10.0), curve(10.0, 1)),
+                    "l" => {
+                        let serves = Loading::For(TrainerId::new("a").unwrap());
+                        spec.kinds = alone("cpu", brings).with_loading(serves).unwrap();
+                        spec.throughput = curve(brings, 1);
+                        continue;
+                    }
+                    _ => {}
+                }
+                spec.max_nodes = spec.max_nodes.min(spec.throughput.last_nodes());
+            }
+            let objective = objective.parse().unwrap();
+            let plan = planned_by(&case, &can, Settings::default(), objective);
+            let text = format!("{brings} samples/s: {plan:#?}");
+            assert_eq!(nodes_of(&plan, "l").len(), usize::from(wins), "{text}");
+            assert_eq!(nodes_of(&plan, "b").len(), usize::from(!wins), "{text}");
+        }
+    }
 }

@@ -33,8 +33,6 @@ pub struct ControllerConfig {
     pub report_grace: Span,
     /// Whether programs of all owners run under one account.
     pub one_account: bool,
-    /// Whether plans compare trainers by their speed-up, and not by their rates.
-    pub compares_sizes: bool,
     /// How many crossing trainers the uplink of a leaf carries at full speed; all if absent.
     pub uplink: Option<u32>,
     /// If a node gets an agent only once a trainer has its lease: the limits of that.
@@ -79,7 +77,6 @@ impl Default for ControllerConfig {
             healthy_after: Span::from_secs(60),
             report_grace: Span::from_secs(60),
             one_account: false,
-            compares_sizes: false,
             uplink: None,
             on_demand: None,
         }

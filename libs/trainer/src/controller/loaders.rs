@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Elastic, Gain, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
+    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
     Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_rates::Rates;
@@ -160,13 +160,6 @@ impl Controller {
                 all.push(spec);
                 continue;
             };
-            if self.config.compares_sizes {
-                return Err(refuse(
-                    "planner.objective compares trainers by speed-up, in which a loader has none: \
-                     write fair, as-given or throughput"
-                        .to_owned(),
-                ));
-            }
             if self.config.on_demand.is_some() {
                 return Err(refuse(
                     "pilots of the helper serve the trainer that its owner has signed: start \
@@ -198,15 +191,10 @@ impl Controller {
         !trainer.loads() || worth.is_some_and(Option::is_some)
     }
 
-    /// What a loader brings as plans have it, in the units of its trainer.
-    pub(super) fn gain(&self, loader: &TrainerSpec) -> Option<Gain> {
-        let record = self.record(loader.kinds.loads_for()?)?;
-        let rate = self.loaders.get(&loader.id).copied().flatten()?;
-        let (rates, min) = (Rates::of(record), record.spec.min_nodes);
-        let own = rates.objective();
-        let unit = own.map_or(1.0, |own| own.at(min) / rates.curve().at(min));
-        let value = rate * unit;
-        Some(Gain { rate, value })
+    /// What a loader brings, samples/s of its trainer.
+    pub(super) fn gain(&self, loader: &TrainerSpec) -> Option<f64> {
+        loader.kinds.loads_for()?;
+        self.loaders.get(&loader.id).copied().flatten()
     }
 
     /// Brings loaders up to date: those of a trainer that is over end, those that bring nothing give

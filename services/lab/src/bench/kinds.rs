@@ -9,7 +9,6 @@ use rand_chacha::ChaCha8Rng;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::output::{JsonArg, quantile};
 use lacuna_model::Outcome;
-use lacuna_planner::milp::MilpOptions;
 use lacuna_planner::{Far, Item, Mix, MixProblem, MixTable, NO_NODES, Problem, dp, mixed, pair};
 use lacuna_runtime::clock::Stopwatch;
 
@@ -59,7 +58,7 @@ pub(crate) fn run(args: &KindsBenchArgs) -> Result<()> {
     for seed in args.seed..args.seed.saturating_add(args.instances) {
         let problem = instance(args, seed);
         let watch = Stopwatch::start();
-        let (found, solve) = mixed::solve(&problem, &MilpOptions::default());
+        let (found, solve) = mixed::solve(&problem);
         two.push(watch.seconds());
         proven += usize::from(solve.outcome == Outcome::Optimal);
         if args.verify {
@@ -205,7 +204,7 @@ mod tests {
         };
         for seed in 0..20 {
             let problem = instance(&args, seed);
-            let (found, _) = mixed::solve(&problem, &MilpOptions::default());
+            let (found, _) = mixed::solve(&problem);
             let plain = mixed::reference::solve(&problem);
             assert!(
                 (found.objective - plain.objective).abs() < 1e-6,

@@ -15,4 +15,4 @@ mod partition;
 mod placer;
 
 pub use placer::BlockPlacer;
-pub(crate) use placer::{least, use_all};
+pub(crate) use placer::{bounds, use_all};

@@ -254,6 +254,7 @@ impl Partition {
                     until: f64::from(self.until[place]),
                     hit: f64::from(self.hit[place]),
                     stay: self.stay[cells] - before,
+                    worth: f64::from(left),
                     shape: Shape::of(left, farthest(cell, n)),
                     limited,
                 };

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::milp::MilpOptions;
 use crate::placement::Scenarios;
 use crate::placement::{
-    Assignment, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, judge, lighter,
-    nearest, net_value, net_value_among, places, uncross,
+    Assignment, Bounds, LeafByLeaf, Member, Proposal, Request, Settings, attainable, below, judge,
+    lighter, nearest, net_value, net_value_among, places, uncross,
 };
 use crate::problem::{
     Item, Lost, Mix, MixProblem, NO_NODES, Problem, Shape, count, less, mixes_of, with_count,
@@ -63,7 +62,8 @@ impl BlockPlacer {
     fn price(&self, request: &Request<'_>, plan: &Assignment) -> f64 {
         let horizon = self.settings.horizon_s;
         let held = plan.owners.iter().enumerate().filter(|(_, o)| o.is_some());
-        let stay = |(node, _)| request.scenarios.stay_s(node, horizon);
+        let scenarios = request.scenarios;
+        let stay = |(node, _)| scenarios.worth(node) * scenarios.stay_s(node, horizon);
         let node_s: f64 = held.map(stay).sum();
         if node_s > 0.0 {
             (plan.value / node_s).max(0.0)
@@ -169,8 +169,7 @@ impl BlockPlacer {
             };
             let mut best = |share: f64| {
                 problem.horizon_s = self.settings.horizon_s * share;
-                let options = MilpOptions::default();
-                mixed::solve_within(&problem, &options, GUIDE_STEPS).0.mixes
+                mixed::solve_within(&problem, GUIDE_STEPS).0.mixes
             };
             let long = best(BLOCKS);
             let guide = |proposal: Proposal| match proposal.share() {
@@ -281,24 +280,7 @@ impl BlockPlacer {
                 }
             }
         }
-        for kind in scenarios.kinds() {
-            let free = free_of(&owners, kind);
-            let blocks = if scenarios.tells_kinds() {
-                let views = lines::views(members, guide, exactly, kind);
-                let on_line: Vec<Member<'_>> =
-                    views.iter().map(|(_, view)| view.member()).collect();
-                let blocks =
-                    self.partition
-                        .cut(&on_line, &free, scenarios, &self.settings, shadow_price);
-                let of = |at: usize| views.get(at).map(|(j, _)| *j);
-                let named = blocks.into_iter();
-                named
-                    .filter_map(|(at, nodes)| Some((of(at)?, nodes)))
-                    .collect()
-            } else {
-                self.partition
-                    .cut(members, &free, scenarios, &self.settings, shadow_price)
-            };
+        let give = |owners: &mut [Option<u32>], blocks: Vec<(usize, Vec<usize>)>| {
             for (j, nodes) in blocks {
                 for node in nodes {
                     if let Some(owner) = owners.get_mut(node) {
@@ -306,9 +288,34 @@ impl BlockPlacer {
                     }
                 }
             }
-        }
+        };
+        let (partition, settings) = (&mut self.partition, &self.settings);
         if scenarios.tells_kinds() {
-            lines::without_impossible(members, &mut owners, scenarios);
+            for again in [false, true]
+                .into_iter()
+                .filter(|again| !(exactly && *again))
+            {
+                for kind in scenarios.kinds() {
+                    let free = free_of(&owners, kind);
+                    let held = scenarios.mixes(&owners, members.len());
+                    let held = again.then_some(held.as_slice());
+                    let views = lines::views(members, guide, (exactly, held), kind);
+                    let Some(first) = free.first().filter(|_| !views.is_empty()) else {
+                        continue;
+                    };
+                    let price = shadow_price * scenarios.worth(*first);
+                    let on: Vec<Member<'_>> = views.iter().map(|(_, view)| view.member()).collect();
+                    let blocks = partition.cut(&on, &free, scenarios, settings, price);
+                    let named = blocks.into_iter();
+                    let named = named.filter_map(|(at, nodes)| Some((views.get(at)?.0, nodes)));
+                    give(&mut owners, named.collect());
+                }
+                lines::without_impossible(members, &mut owners, scenarios);
+            }
+        } else {
+            let free = free_of(&owners, 0);
+            let blocks = partition.cut(members, &free, scenarios, settings, shadow_price);
+            give(&mut owners, blocks);
         }
         grow(
             members,
@@ -320,11 +327,8 @@ impl BlockPlacer {
         if !self.settings.refuse {
             use_all(members, &mut owners, scenarios);
         }
-        let (most, least) = (switches.crossing(), least(members));
-        uncross(switches, most, request.owners, &mut owners, &least);
-        if scenarios.tells_kinds() {
-            lines::without_impossible(members, &mut owners, scenarios);
-        }
+        let (most, bounds) = (switches.crossing(), bounds(members, scenarios));
+        uncross(switches, most, request.owners, &mut owners, &bounds);
         owners
     }
 
@@ -338,14 +342,12 @@ impl BlockPlacer {
         shadow_price: f64,
     ) -> (Vec<Option<u32>>, f64) {
         let value = self.judge(members, request, &owners, shadow_price);
-        let least = least(members);
-        let mut best = (owners.clone(), value);
-        for fewer in lighter(
+        let (bounds, switches) = (
+            bounds(members, request.scenarios),
             request.scenarios.switches(),
-            request.owners,
-            &owners,
-            &least,
-        ) {
+        );
+        let mut best = (owners.clone(), value);
+        for fewer in lighter(switches, request.owners, &owners, &bounds) {
             let value = self.judge(members, request, &fewer, shadow_price);
             if value > best.1 {
                 best = (fewer, value);
@@ -457,12 +459,16 @@ fn mix_of(scenarios: &Scenarios, set: &[usize]) -> Mix {
     mixes_of(1, all).first().copied().unwrap_or_default()
 }
 
-/// The minimum of each flexible trainer, and nothing for a pinned one.
-pub(crate) fn least(members: &[Member<'_>]) -> Vec<Option<u32>> {
-    let least = members
-        .iter()
-        .map(|m| m.is_flexible().then_some(m.item.min));
-    least.collect()
+/// What the members may have.
+pub(crate) fn bounds<'a>(members: &'a [Member<'_>], scenarios: &'a Scenarios) -> Bounds<'a> {
+    let runs = |j: usize, set: &[usize]| {
+        let member = members.get(j);
+        member.is_some_and(|member| member.item.is_mix(mix_of(scenarios, set)))
+    };
+    Bounds {
+        flexible: members.iter().map(Member::is_flexible).collect(),
+        runs: Box::new(runs),
+    }
 }
 
 /// Owners if nothing changes. Owners outside the request, and trainers with nodes on which they

@@ -3,7 +3,7 @@
 use lacuna_model::{Doubt, Outcome, Solve};
 
 use crate::decision::Decision;
-use crate::placement::blocks::{BlockPlacer, least};
+use crate::placement::blocks::{BlockPlacer, bounds};
 use crate::placement::{self, Assignment, Member, Request, Scenarios};
 use crate::problem::ordinal::{At, Candidate, Participant, Per, Slot};
 use crate::problem::{Item, PoolForecast, Situation, Sizes};
@@ -142,7 +142,8 @@ fn scenarios(query: &Query<'_>, view: &View) -> Scenarios {
     if !query.situation.kinds.is_empty() {
         let slots = view.slots.0.iter().map(|slot| slot.number() as usize);
         let kinds = slots.map(|slot| query.situation.kind(slot));
-        drawn = drawn.of_kinds(kinds.collect());
+        let items = query.situation.candidates.iter().map(|c| &c.item);
+        drawn = drawn.of_kinds(kinds.collect(), Item::worth_of_kinds(items));
     }
     match query.situation.apart() {
         Some(switches) => {
@@ -195,21 +196,22 @@ impl Evaluation {
         }
         let (request, prices) = (self.request(), self.prices());
         let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
-        let least = least(&members);
+        let bounds = bounds(&members, &self.scenarios);
         let price = |j: usize| prices.get(j).copied().unwrap_or(0.0);
         let worth = |owners: &[Option<u32>]| {
             placement::judge(&members, &self.scenarios, owners, &self.settings, price)
         };
         let mut owners = self.assignment.owners.clone();
         let most = switches.crossing();
-        placement::uncross(switches, most, &self.before, &mut owners, &least);
+        placement::uncross(switches, most, &self.before, &mut owners, &bounds);
         let mut best = (worth(&owners), owners.clone());
-        for fewer in placement::lighter(switches, &self.before, &owners, &least) {
+        for fewer in placement::lighter(switches, &self.before, &owners, &bounds) {
             let value = worth(&fewer);
             if value > best.0 {
                 best = (value, fewer);
             }
         }
+        drop(bounds);
         (self.assignment.value, self.assignment.owners) = best;
     }
 

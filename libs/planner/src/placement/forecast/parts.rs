@@ -4,7 +4,6 @@ use lacuna_model::Doubt;
 
 use crate::decision::{Share, shares, together};
 use crate::fair::{self, Claim};
-use crate::milp::MilpOptions;
 use crate::placement::{Assignment, Request};
 use crate::problem::ordinal::{At, Per, Place};
 use crate::problem::{
@@ -103,11 +102,17 @@ impl Evaluation {
             horizon_s: self.settings.horizon_s,
             trainers: self.items.clone(),
         };
+        // Nodes of trainers that do not participate count in the shares of their owners.
+        let kept = situation.mixes(kept_owners(situation));
+        let apart = owners.iter().map(|(_, candidates)| {
+            let apart = candidates.iter().filter(|&&j| participant(j).is_none());
+            sum(apart.filter_map(|&j| kept.get(j as usize).copied()))
+        });
+        let apart: Vec<Mix> = apart.collect();
         let parts = fair::kinds::most_answers(problem.nodes, own.len());
         let steps = mixed::MOST_STEPS / 5 / u64::from(parts.max(1));
-        let options = MilpOptions::default();
-        let served = fair::kinds::settle(&problem, &own, |own, nodes| {
-            let (sizes, _) = mixed::solve_within(&problem.part(own, nodes), &options, steps);
+        let served = fair::kinds::settle(&problem, &own, &apart, |own, nodes| {
+            let (sizes, _) = mixed::solve_within(&problem.part(own, nodes), steps);
             (sizes.objective, sum(sizes.mixes.iter().copied()), ())
         });
         let mut given: Vec<Mix> = served.iter().map(|owner| owner.used).collect();
@@ -119,7 +124,7 @@ impl Evaluation {
                 part: None,
             })
             .collect();
-        let order = fair::kinds::least_served(&problem, owners, &given);
+        let order = fair::kinds::least_served(problem.nodes, owners, &apart, &given);
         // At first all decide, with the rest for the least served; then each in turn on its nodes
         // and what is left.
         for (turn, &first) in order.iter().enumerate() {
@@ -148,11 +153,11 @@ impl Evaluation {
                 *given = mixes_of(1, used).first().copied().unwrap_or_default();
             }
         }
-        let shares = owners.iter().zip(served.iter().zip(&given));
-        let shares = shares.map(|((_, candidates), (served, given))| Share {
+        let shares = owners.iter().zip(&apart).zip(served.iter().zip(&given));
+        let shares = shares.map(|(((_, candidates), apart), (served, given))| Share {
             candidates: candidates.clone(),
-            fair: served.fair.iter().sum(),
-            nodes: given.iter().sum(),
+            fair: sum([served.fair, *apart]).iter().sum(),
+            nodes: sum([*given, *apart]).iter().sum(),
         });
         let shares = shares.collect();
         self.parts = list.into_iter().filter_map(|owner| owner.part).collect();
@@ -184,9 +189,17 @@ impl Evaluation {
             let more = |(.., more): &(usize, Part, Mix)| count(more, kind);
             let all: Vec<u32> = drafts.iter().map(more).collect();
             let mut wants = all.clone();
-            for interval in self.intervals(situation, &free.0, kind)? {
+            let intervals = self.intervals(situation, &free.0, kind)?;
+            // What no owner wants are the nodes that are expected to leave first.
+            let wanted: u32 = wants.iter().sum();
+            let mut spare = intervals.iter().map(Vec::len).sum::<usize>();
+            spare = spare.saturating_sub(wanted as usize);
+            for interval in intervals {
+                let left = spare.min(interval.len());
+                spare -= left;
+                let interval = interval.get(left..).unwrap_or_default();
                 let of = |at: usize| all.get(at).copied().unwrap_or(0);
-                for (at, place) in deal(&interval, &mut wants, of) {
+                for (at, place) in deal(interval, &mut wants, of) {
                     if let Some((_, part, _)) = drafts.get_mut(at) {
                         part.places.push(place);
                     }
@@ -233,7 +246,7 @@ impl Evaluation {
                     horizon_s,
                     trainers: bounded,
                 };
-                mixed::solve(&problem, &MilpOptions::default()).0.mixes
+                mixed::solve(&problem).0.mixes
             } else {
                 let problem = Problem {
                     nodes: nodes.iter().sum(),
@@ -364,6 +377,7 @@ fn at_most(item: &Item, most: Mix) -> Item {
     let kinds = item.kinds.as_ref().map(|kinds| OnKinds {
         current: std::array::from_fn(|kind| count(&kinds.current, kind).min(count(&most, kind))),
         value: kinds.value.up_to(most, |_, value| value),
+        ..kinds.clone()
     });
     Item {
         current: item.current.min(max),

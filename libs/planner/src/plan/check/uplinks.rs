@@ -143,18 +143,18 @@ pub fn value(
         for &place in &new {
             for ((first, stay), leave) in futures.iter_mut().zip(scenarios.of(place)) {
                 *first = leave.min(*first);
-                *stay += leave.min(horizon);
+                *stay += scenarios.worth(place) * leave.min(horizon);
             }
         }
-        let limit = rate / f64::from(nodes);
-        let price = node_price(j).min(if settings.limited {
-            limit
+        let worth: f64 = new.iter().map(|&place| scenarios.worth(place)).sum();
+        let price = node_price(j).min(if settings.limited && worth > 0.0 {
+            rate / worth
         } else {
             f64::INFINITY
         });
         let gained = futures.iter().map(|&(first, stay)| {
             let hits = f64::from(u8::from(first < horizon));
-            let left = stay - f64::from(nodes) * first;
+            let left = stay - worth * first;
             rate * (first - item.down_s * hits) + price * left
         });
         let gained: f64 = gained.sum();

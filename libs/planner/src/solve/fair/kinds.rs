@@ -21,18 +21,17 @@ struct Owner {
     /// Number of kinds that its trainers can use at the same time, the sum over them.
     at_once: usize,
     held: Mix,
+    /// Nodes of its trainers that are not shared out, but count.
+    apart: Mix,
 }
 
 impl Owner {
-    fn new(problem: &MixProblem, (part, candidates): &(f64, Vec<u32>)) -> Self {
+    fn new(problem: &MixProblem, (part, candidates): &(f64, Vec<u32>), apart: Mix) -> Self {
         let of = |&j: &u32| problem.trainers.get(j as usize);
         let items = || candidates.iter().filter_map(of);
         Self {
-            part: if part.is_finite() && *part > 0.0 {
-                *part
-            } else {
-                1.0
-            },
+            part: weight(*part),
+            apart,
             most: sum(items().map(|item| usable(item, problem.nodes))),
             at_once: items().map(|item| at_once(item, problem.nodes)).sum(),
             held: sum(items().map(Item::present)),
@@ -41,10 +40,20 @@ impl Owner {
 
     /// The dominant share of some of all nodes, and the sum of the shares.
     fn shares(&self, own: &Mix, all: &Mix) -> (f64, f64) {
-        let each = shares(own, all).map(|share| share / self.part);
+        let own = sum([*own, self.apart]);
+        let each = shares(&own, all).map(|share| share / self.part);
         each.fold((0.0, 0.0), |(most, sum), share| {
             (share.max(most), sum + share)
         })
+    }
+}
+
+/// The weight of an owner: 1 if it is not positive and finite.
+fn weight(part: f64) -> f64 {
+    if part.is_finite() && part > 0.0 {
+        part
+    } else {
+        1.0
     }
 }
 
@@ -74,8 +83,14 @@ fn worthy(item: &Item, nodes: Mix) -> impl Iterator<Item = Mix> {
     mixes.filter(|mix| item.value_of(*mix) > 0.0)
 }
 
+/// All nodes, of which `nodes` are shared out.
+fn all_of(nodes: Mix, apart: impl Iterator<Item = Mix>) -> Mix {
+    sum(std::iter::once(nodes).chain(apart))
+}
+
 /// The nodes that are dealt to each owner: see the docs of this file.
 fn deal(nodes: Mix, owners: &[Owner]) -> Vec<Mix> {
+    let all = all_of(nodes, owners.iter().map(|owner| owner.apart));
     let users = |kind: usize| owners.iter().filter(move |o| count(&o.most, kind) > 0);
     let mut kinds: Vec<usize> = (0..MOST_KINDS).collect();
     kinds.sort_by_key(|&kind| users(kind).count());
@@ -86,7 +101,7 @@ fn deal(nodes: Mix, owners: &[Owner]) -> Vec<Mix> {
             let open = open.filter(|(owner, own)| count(own, kind) < count(&owner.most, kind));
             let rank = |(owner, own): &(&Owner, &mut Mix)| {
                 let lacks = count(&owner.held, kind) <= count(own, kind);
-                (owner.shares(own, &nodes), lacks)
+                (owner.shares(own, &all), lacks)
             };
             let first = open.min_by(|a, b| {
                 let (((a, c), x), ((b, d), y)) = (rank(a), rank(b));
@@ -133,22 +148,20 @@ pub(crate) struct Served<A> {
     pub(crate) answer: A,
 }
 
-/// The owners by the dominant shares of their nodes, the least served first.
+/// The owners by the dominant shares of the nodes that they use of `nodes`, and of those `apart`, the
+/// least served first.
 pub(crate) fn least_served(
-    problem: &MixProblem,
+    nodes: Mix,
     owners: &[(f64, Vec<u32>)],
+    apart: &[Mix],
     used: &[Mix],
 ) -> Vec<usize> {
-    let part = |part: f64| {
-        if part.is_finite() && part > 0.0 {
-            part
-        } else {
-            1.0
-        }
-    };
-    let dominant = |used: &Mix| shares(used, &problem.nodes).fold(0.0, f64::max);
-    let shares = owners.iter().zip(used);
-    let shares = shares.map(|((weight, _), used)| dominant(used) / part(*weight));
+    let all = all_of(nodes, apart.iter().copied());
+    let dominant = |own: Mix| shares(&own, &all).fold(0.0, f64::max);
+    let apart = apart.iter().copied().chain(std::iter::repeat(NO_NODES));
+    let shares = owners.iter().zip(used).zip(apart);
+    let shares =
+        shares.map(|(((part, _), used), apart)| dominant(sum([*used, apart])) / weight(*part));
     let mut order: Vec<(f64, usize)> = shares.zip(0..).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     order.into_iter().map(|(_, at)| at).collect()
@@ -160,19 +173,22 @@ pub(crate) fn most_answers(nodes: Mix, owners: usize) -> u32 {
     u32::try_from(owners * (kinds + 2)).unwrap_or(u32::MAX)
 }
 
-/// Shares the nodes of a problem out. `decide` gives the best answer of an owner on some nodes: its
-/// value, the nodes that it uses, and the answer.
+/// Shares the nodes of a problem out. Nodes `apart` stay with their owners, and count. `decide` gives
+/// the best answer of an owner on some nodes: its value, the nodes that it uses, and the answer.
 pub(crate) fn settle<A: Default>(
     problem: &MixProblem,
     owners: &[(f64, Vec<u32>)],
+    apart: &[Mix],
     mut decide: impl FnMut(&[u32], Mix) -> (f64, Mix, A),
 ) -> Vec<Served<A>> {
-    let all = problem.nodes;
-    let list: Vec<Owner> = owners
-        .iter()
-        .map(|owner| Owner::new(problem, owner))
+    let nodes = problem.nodes;
+    let aparts = apart.iter().copied().chain(std::iter::repeat(NO_NODES));
+    let list = owners.iter().zip(aparts);
+    let list: Vec<Owner> = list
+        .map(|(owner, apart)| Owner::new(problem, owner, apart))
         .collect();
-    let mut served: Vec<Served<A>> = deal(all, &list)
+    let all = all_of(nodes, apart.iter().copied());
+    let mut served: Vec<Served<A>> = deal(nodes, &list)
         .into_iter()
         .map(|fair| Served {
             fair,
@@ -180,7 +196,7 @@ pub(crate) fn settle<A: Default>(
             answer: A::default(),
         })
         .collect();
-    let left = |served: &[Served<A>]| less(all, sum(served.iter().map(|owner| owner.used)));
+    let left = |served: &[Served<A>]| less(nodes, sum(served.iter().map(|owner| owner.used)));
     let mut order: Vec<usize> = (0..list.len()).collect();
     order.sort_by_key(|&at| {
         list.get(at).map(|owner| {
@@ -200,7 +216,7 @@ pub(crate) fn settle<A: Default>(
         }
     }
     let used: Vec<Mix> = served.iter().map(|owner| owner.used).collect();
-    for at in least_served(problem, owners, &used) {
+    for at in least_served(nodes, owners, apart, &used) {
         let left = left(&served);
         let (Some((_, own)), Some(owner)) = (owners.get(at), served.get_mut(at)) else {
             continue;
@@ -223,6 +239,7 @@ mod tests {
             most,
             at_once: 1,
             held: NO_NODES,
+            apart: NO_NODES,
         }
     }
 
@@ -239,6 +256,13 @@ mod tests {
         let heavy = Owner { part: 2.0, ..first };
         let dealt = deal([9, 0, 0, 0], &[both(), heavy]);
         assert_eq!(dealt, [[3, 0, 0, 0], [6, 0, 0, 0]]);
+        // Nodes that are not shared out count: of eight the first has two already.
+        let apart = Owner {
+            apart: [2, 0, 0, 0],
+            ..both()
+        };
+        let dealt = deal([6, 0, 0, 0], &[apart, both()]);
+        assert_eq!(dealt, [[2, 0, 0, 0], [4, 0, 0, 0]]);
     }
 
     #[test]

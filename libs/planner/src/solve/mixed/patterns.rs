@@ -22,7 +22,7 @@ use lacuna_milp::Sense;
 use lacuna_model::{MOST_KINDS, Outcome, Solve};
 
 use crate::milp::{CERTIFICATE, MilpOptions, PEGGING};
-use crate::problem::{Mix, MixProblem, MixSizes, MixTable, count};
+use crate::problem::{Mix, MixProblem, MixSizes, count};
 
 use super::program::{Open, peg};
 use super::{Choice, FREE, Prices, best_at, first_answer, options_of, used};
@@ -39,7 +39,7 @@ const LARGEST: f64 = 1e5;
 /// The best answer found, with its gap from the bound, or a proof.
 #[must_use]
 pub fn solve(problem: &MixProblem, options: &MilpOptions) -> (MixSizes, Solve) {
-    let (lists, bonus) = options_of(problem, MixTable::highest);
+    let (lists, bonus) = options_of(problem);
     let best = lists.iter().map(|list| best_at(list, FREE));
     let best: Vec<Choice> = best.collect();
     let answer = |chosen: &[Choice]| problem.sizes(chosen.iter().map(|c| c.mix).collect());

@@ -1,4 +1,6 @@
-//! The dynamic program over both counts, with the options that the bound leaves open.
+//! The dynamic program over counts of all kinds, with the options that the bound leaves open.
+
+use lacuna_model::MOST_KINDS;
 
 use crate::problem::Mix;
 
@@ -28,6 +30,9 @@ pub(super) enum Ended {
 /// An option that may be in a better answer, with its loss.
 pub(super) type Open = (Choice, f64);
 
+/// Nodes of each kind.
+type Nodes = [u64; MOST_KINDS];
+
 /// The states after one trainer: the key of each, and the option that led there.
 type Layer = Vec<(u32, u32)>;
 
@@ -41,15 +46,13 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
         .collect();
     // Trainers with few options first, so that losses add up before the states do.
     open.sort_by_key(|(_, list)| list.len());
-    let [nodes_a, nodes_b, ..] = frame.nodes;
-    let stride = u64::from(nodes_b) + 1;
-    let Ok(cells) = usize::try_from(stride * (u64::from(nodes_a) + 1)) else {
+    let radix = frame.nodes.map(|nodes| u64::from(nodes) + 1);
+    let cells = radix.into_iter().try_fold(1_u64, u64::checked_mul);
+    let Some(cells) = cells.filter(|cells| *cells <= frame.steps && *cells < u64::from(u32::MAX))
+    else {
         return Ended::OutOfSteps;
     };
-    if cells as u64 > frame.steps || u32::try_from(cells).is_err() {
-        return Ended::OutOfSteps;
-    }
-    let key = |[a, b]: [u64; 2]| (a * stride + b) as usize;
+    let cells = cells as usize;
     let (least, most) = rests(&open);
     let mut loss = vec![f64::INFINITY; cells];
     let mut taken = vec![u32::MAX; cells];
@@ -59,20 +62,20 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
     for (((_, list), least), most) in open.iter().zip(&least).zip(&most) {
         let mut reached: Vec<u32> = Vec::new();
         for &(state, before) in &live {
-            let (a, b) = (u64::from(state) / stride, u64::from(state) % stride);
+            let used = mix_of(state, radix);
             steps += list.len() as u64;
             if steps > frame.steps {
                 return Ended::OutOfSteps;
             }
             for (at, (choice, more)) in (0_u32..).zip(list) {
                 let total = before + more;
-                let [more_a, more_b, ..] = choice.mix.map(u64::from);
-                let (a, b) = (a + more_a, b + more_b);
-                let fits = a + least[0] <= u64::from(nodes_a) && b + least[1] <= u64::from(nodes_b);
-                if !fits || total + unused(frame, [a + most[0], b + most[1]]) > bar {
+                let after = plus(used, choice.mix.map(u64::from));
+                let rest = plus(after, *least);
+                let fits = rest.iter().zip(radix).all(|(used, radix)| *used < radix);
+                if !fits || total + unused(frame, plus(after, *most)) > bar {
                     continue;
                 }
-                let place = key([a, b]);
+                let place = key(after, radix) as usize;
                 let (Some(known), Some(option)) = (loss.get_mut(place), taken.get_mut(place))
                 else {
                     continue;
@@ -98,23 +101,41 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
         }
         layers.push(layer);
     }
-    let whole = |&(state, loss): &(u32, f64)| {
-        let used = [u64::from(state) / stride, u64::from(state) % stride];
-        (state, loss + unused(frame, used))
-    };
+    let whole = |&(state, loss): &(u32, f64)| (state, loss + unused(frame, mix_of(state, radix)));
     let best = live.iter().map(whole).min_by(|x, y| x.1.total_cmp(&y.1));
     match best {
-        Some((state, total)) if total < bar => walk_back(lists, &open, &layers, (state, stride)),
+        Some((state, total)) if total < bar => walk_back(lists, &open, &layers, (state, radix)),
         _ => Ended::Proven,
     }
 }
 
-/// The price of the nodes that stay free at least if at most `most` are used.
-fn unused(frame: &Frame, [a, b]: [u64; 2]) -> f64 {
-    let ([p, q, ..], [nodes_a, nodes_b, ..]) = (frame.prices, frame.nodes);
-    let free_a = u64::from(nodes_a).saturating_sub(a);
-    let free_b = u64::from(nodes_b).saturating_sub(b);
-    p * free_a as f64 + q * free_b as f64
+/// The number of a state, by one more than the nodes of each kind.
+fn key(used: Nodes, radix: Nodes) -> u64 {
+    let digits = used.iter().zip(radix);
+    digits.fold(0, |key, (used, radix)| key * radix + used)
+}
+
+/// The nodes of a state.
+fn mix_of(state: u32, radix: Nodes) -> Nodes {
+    let (mut left, mut used) = (u64::from(state), [0; MOST_KINDS]);
+    for (used, radix) in used.iter_mut().zip(radix).rev() {
+        (left, *used) = (left / radix, left % radix);
+    }
+    used
+}
+
+fn plus(a: Nodes, b: Nodes) -> Nodes {
+    let (mut sum, b) = (a, b.iter());
+    sum.iter_mut().zip(b).for_each(|(sum, b)| *sum += b);
+    sum
+}
+
+/// The price of the nodes that stay free at least if at most `used` are used.
+fn unused(frame: &Frame, used: Nodes) -> f64 {
+    let each = frame.prices.iter().zip(frame.nodes).zip(used);
+    each.fold(0.0, |sum, ((price, nodes), used)| {
+        sum + price * u64::from(nodes).saturating_sub(used) as f64
+    })
 }
 
 /// The options that lose no more than `bar`, the least loss first.
@@ -129,23 +150,22 @@ pub(super) fn peg(list: &[Choice], prices: Prices, bar: f64) -> Vec<Open> {
 }
 
 /// The least and the most nodes of each kind that the trainers after each one take.
-fn rests(open: &[(usize, Vec<Open>)]) -> (Vec<[u64; 2]>, Vec<[u64; 2]>) {
+fn rests(open: &[(usize, Vec<Open>)]) -> (Vec<Nodes>, Vec<Nodes>) {
     let of = |list: &[Open], pick: fn(u64, u64) -> u64| {
-        let mixes = list.iter().map(|(choice, _)| {
-            let [a, b, ..] = choice.mix.map(u64::from);
-            [a, b]
-        });
-        let both = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [pick(a, c), pick(b, d)];
-        mixes.reduce(both).unwrap_or([0, 0])
+        let mixes = list.iter().map(|(choice, _)| choice.mix.map(u64::from));
+        let each = |a: Nodes, b: Nodes| {
+            let mut picked = a;
+            picked.iter_mut().zip(b).for_each(|(a, b)| *a = pick(*a, b));
+            picked
+        };
+        mixes.reduce(each).unwrap_or_default()
     };
     let after = |pick: fn(u64, u64) -> u64| {
-        let mut sum = [0, 0];
-        let mut sums: Vec<[u64; 2]> = Vec::with_capacity(open.len());
+        let mut sum = Nodes::default();
+        let mut sums: Vec<Nodes> = Vec::with_capacity(open.len());
         for (_, list) in open.iter().rev() {
             sums.push(sum);
-            let [a, b] = of(list, pick);
-            let [sum_a, sum_b] = sum;
-            sum = [sum_a + a, sum_b + b];
+            sum = plus(sum, of(list, pick));
         }
         sums.reverse();
         sums
@@ -158,7 +178,7 @@ fn walk_back(
     lists: &[Vec<Choice>],
     open: &[(usize, Vec<Open>)],
     layers: &[Layer],
-    (mut state, stride): (u32, u64),
+    (mut state, radix): (u32, Nodes),
 ) -> Ended {
     let none = lists.iter().map(|list| best_at(list, FREE));
     let mut chosen: Vec<Choice> = none.collect();
@@ -169,8 +189,7 @@ fn walk_back(
             return Ended::OutOfSteps;
         };
         *place = *choice;
-        let [a, b, ..] = choice.mix.map(u64::from);
-        state -= (a * stride + b) as u32;
+        state -= key(choice.mix.map(u64::from), radix) as u32;
     }
     Ended::Better(chosen)
 }
