@@ -14,9 +14,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lacuna-milp", &["lacuna-model"]),
     ("lacuna-wire", &["lacuna-model"]),
     ("lacuna-records", &["lacuna-model"]),
+    ("lacuna-trace", &["lacuna-model", "lacuna-records"]),
     (
-        "lacuna-trace",
-        &["lacuna-model", "lacuna-layers", "lacuna-records"],
+        "lacuna-trainer-file",
+        &[
+            "lacuna-model",
+            "lacuna-layers",
+            "lacuna-planner",
+            "lacuna-records",
+            "lacuna-trace",
+        ],
     ),
     ("lacuna-scheduler", &["lacuna-model", "lacuna-records"]),
     ("lacuna-batchsim", &["lacuna-model"]),

@@ -644,7 +644,9 @@ fn services_and_replay_make_the_same_plans_on_twelve_hours_of_summit() {
     for hole in &mut holes {
         hole.from = hole.from.max(SUMMIT);
     }
-    let mut trainers = lacuna_trace::read_trainers(&folder.join("hpo-1000.jsonl.gz")).unwrap();
+    let list = folder.join("hpo-1000.jsonl.gz");
+    let list = lacuna_trainer_file::read(&list, lacuna_trainer_file::Purpose::Replay);
+    let mut trainers = list.unwrap().trainers;
     for trainer in &mut trainers {
         trainer.submit = SUMMIT;
         trainer.rescale.start_s = Some(trainer.rescale.up_s);

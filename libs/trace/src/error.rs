@@ -3,10 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::SpecError;
 use lacuna_records::FieldError;
-
-use crate::layers::LayersError;
 
 /// Why a file could not be read in the expected format.
 #[derive(Debug, thiserror::Error)]
@@ -92,26 +89,6 @@ pub enum ReadError {
         /// The value and its fault.
         at: FieldError,
     },
-    /// A line is an invalid trainer.
-    #[error("{}: line {line}: {source}", path.display())]
-    Trainer {
-        /// Path of the file.
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: u64,
-        /// The fault of the trainer.
-        source: SpecError,
-    },
-    /// The layers of a trainer give no rates.
-    #[error("{}: line {line}, field layers: {source}", path.display())]
-    Layers {
-        /// Path of the file.
-        path: PathBuf,
-        /// Number of the line, from 1.
-        line: u64,
-        /// The profile and its fault.
-        source: Box<LayersError>,
-    },
     /// No parser recognises the format.
     #[error(
         "{}: cannot tell its format from the first lines: name it with --format ({known})",
@@ -153,16 +130,19 @@ pub enum ReadError {
     },
 }
 
-/// The error of a failed read: a compressed stream that is cut short or damaged, or another
-/// failure.
-pub(crate) fn failed(path: &Path, line: u64, source: io::Error) -> ReadError {
-    let path = path.to_owned();
-    match source.kind() {
-        io::ErrorKind::UnexpectedEof => ReadError::Truncated { path, line },
-        // Kinds of errors of decompressors; file systems have other kinds.
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
-            ReadError::Corrupt { path, line, source }
+impl ReadError {
+    /// The error of a failed read after a line: a compressed stream that is cut short or damaged, or
+    /// another failure.
+    #[must_use]
+    pub fn interrupted(path: &Path, line: u64, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Truncated { path, line },
+            // Kinds of errors of decompressors; file systems have other kinds.
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
+                Self::Corrupt { path, line, source }
+            }
+            _ => Self::Io { path, line, source },
         }
-        _ => ReadError::Io { path, line, source },
     }
 }

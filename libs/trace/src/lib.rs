@@ -1,4 +1,4 @@
-//! Traces from files: scheduler logs, hole lists, host lists, trainers, and files that still grow.
+//! Traces from files: scheduler logs, hole lists, host lists, and files that still grow.
 //!
 //! [`Log`] opens the log of any scheduler and streams [`JobRecord`]s or holes. [`tail`] follows a
 //! file while a scheduler writes it. Readers stream plain or compressed input. An error names the
@@ -11,7 +11,7 @@ mod formats;
 mod holes;
 mod job;
 mod kinds;
-mod layers;
+pub mod lenient;
 mod lines;
 mod log;
 mod nodes;
@@ -21,7 +21,6 @@ mod rows;
 mod source;
 pub mod tail;
 pub mod topology;
-mod trainers;
 mod write;
 
 pub use error::ReadError;
@@ -31,11 +30,9 @@ pub use holes::{HEADER, HoleList, HoleReader, Refused, read_holes};
 pub use job::JobRecord;
 pub use kinds::{KINDS_HEADER, read_kinds};
 pub use lacuna_records::{FieldError, JobOutcome};
-pub use layers::{Layers, LayersError};
 pub use log::{HoleLog, JobLog, Log};
 pub use nodes::{first_nodes, read_nodes};
 pub use planned::{PLANNED_HEADER, PlannedList, read_planned};
 pub use reading::{Damage, DamagedLine, LogHeader, Reading};
 pub use source::{Source, open};
-pub use trainers::{TrainerReader, read_staged, read_trainers};
 pub use write::{Compression, HoleWriter, PlannedWriter};

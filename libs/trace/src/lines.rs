@@ -4,7 +4,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::ReadError;
-use crate::error::failed;
 
 /// Bytes read at a time.
 const BLOCK: usize = 256 * 1024;
@@ -171,7 +170,7 @@ impl Lines {
                     return Ok(true);
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed(&self.path, self.line, error)),
+                Err(error) => return Err(ReadError::interrupted(&self.path, self.line, error)),
             }
         }
     }

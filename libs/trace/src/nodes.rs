@@ -6,7 +6,6 @@ use std::path::Path;
 
 use lacuna_model::{HoleRecord, NodeId};
 
-use crate::error::failed;
 use crate::{FieldError, ReadError, open};
 
 /// Reads a list of nodes, plain, gzip or zstd. Blank lines and lines that start with `#` are
@@ -23,7 +22,7 @@ pub fn read_nodes(path: &Path) -> Result<Vec<NodeId>, ReadError> {
     loop {
         text.clear();
         let read = source.read_until(b'\n', &mut text);
-        if read.map_err(|source| failed(path, line, source))? == 0 {
+        if read.map_err(|source| ReadError::interrupted(path, line, source))? == 0 {
             break;
         }
         line += 1;

@@ -8,7 +8,6 @@ use lacuna_model::{NodeId, Timestamp};
 use lacuna_records::excerpt;
 use lacuna_records::fields::{self, unexpected};
 
-use crate::error::failed;
 use crate::{FieldError, ReadError};
 
 /// Seconds from 1970 to the year 10000. A greater number is an error, as milliseconds taken for
@@ -57,7 +56,7 @@ impl<R: BufRead, const N: usize> Rows<R, N> {
         loop {
             self.text.clear();
             let read = self.stream.read_until(b'\n', &mut self.text);
-            if read.map_err(|source| failed(&self.path, self.line, source))? == 0 {
+            if read.map_err(|source| ReadError::interrupted(&self.path, self.line, source))? == 0 {
                 return Ok(false);
             }
             self.line += 1;

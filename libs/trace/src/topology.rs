@@ -34,7 +34,6 @@ use std::path::Path;
 use lacuna_model::Topology;
 use lacuna_records::excerpt;
 
-use crate::error::failed;
 use crate::{ReadError, open};
 
 pub use error::{Contradiction, Disagreement, Fault, TopologyError};
@@ -226,7 +225,7 @@ pub fn load(path: &Path, options: &TopologyOptions) -> Result<TopologyRead, Read
     let mut bytes = Vec::new();
     open(path)?
         .read_to_end(&mut bytes)
-        .map_err(|source| failed(path, 0, source))?;
+        .map_err(|source| ReadError::interrupted(path, 0, source))?;
     let text = String::from_utf8_lossy(&bytes);
     read(&text, options).map_err(|error| ReadError::Unreadable {
         path: path.to_owned(),

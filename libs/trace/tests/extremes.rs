@@ -11,8 +11,9 @@ use crate::topology::samples::*;
 use lacuna_trace::topology::{self, TopologyOptions};
 use lacuna_trace::{
     HoleList, JobRecord, KINDS_HEADER, Log, PLANNED_HEADER, Reading, Window, event_batches,
-    read_holes, read_kinds, read_nodes, read_planned, read_staged,
+    read_holes, read_kinds, read_nodes, read_planned,
 };
+use lacuna_trainer_file::Purpose;
 
 const EXTREMES: [&str; 18] = [
     "",
@@ -89,8 +90,9 @@ fn place(path: &Path, _: &Path) -> Result<(), String> {
 }
 
 fn trainers(path: &Path, _: &Path) -> Result<(), String> {
-    let (trainers, _) = read_staged(path).map_err(|error| error.to_string())?;
-    for trainer in &trainers {
+    let list = lacuna_trainer_file::read(path, Purpose::Replay);
+    let list = list.map_err(|error| error.to_string())?;
+    for trainer in &list.trainers {
         for nodes in [0, 1, trainer.min_nodes, trainer.max_nodes, u32::MAX] {
             let rates = [
                 trainer.throughput.at(nodes),

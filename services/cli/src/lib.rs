@@ -18,7 +18,6 @@ pub mod log;
 pub mod output;
 pub mod replay;
 mod sections;
-mod submit_file;
 pub mod table;
 pub mod up;
 mod view;

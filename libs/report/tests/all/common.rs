@@ -8,7 +8,8 @@ use lacuna_model::{
 };
 use lacuna_sim::HoleTrace;
 use lacuna_skip::{Missing, data};
-use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes};
+use lacuna_trainer_file::Purpose;
 
 /// A hole of node `n<number>`, in Unix seconds.
 pub(crate) fn hole(number: u32, from: i64, until: i64) -> HoleRecord {
@@ -65,7 +66,9 @@ impl Summit {
 
     /// A list of trainers of the same folder.
     pub(crate) fn trainers(&self, list: &str) -> Vec<TrainerSpec> {
-        read_trainers(&self.folder.join(format!("{list}.jsonl.gz"))).unwrap()
+        let path = self.folder.join(format!("{list}.jsonl.gz"));
+        let list = lacuna_trainer_file::read(&path, Purpose::Replay);
+        list.unwrap().trainers
     }
 
     /// The first nodes in the order of the machine, from the published start to the end.

@@ -9,7 +9,8 @@ use lacuna_model::{
 };
 use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
-use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_trace::{HoleList, first_nodes, read_holes, read_nodes};
+use lacuna_trainer_file::Purpose;
 use proptest::prelude::*;
 
 /// A hole of node `n<number>`, in Unix seconds.
@@ -116,7 +117,9 @@ impl Summit {
 
     /// A list of trainers of the same folder.
     pub(crate) fn trainers(&self, list: &str) -> Vec<TrainerSpec> {
-        read_trainers(&self.folder.join(format!("{list}.jsonl.gz"))).unwrap()
+        let path = self.folder.join(format!("{list}.jsonl.gz"));
+        let list = lacuna_trainer_file::read(&path, Purpose::Replay);
+        list.unwrap().trainers
     }
 
     /// The whole trace.

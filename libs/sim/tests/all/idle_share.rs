@@ -8,7 +8,8 @@ use std::path::Path;
 use lacuna_model::{HoleRecord, NodeId, Policy, Timestamp};
 use lacuna_sim::{HoleTrace, Settings};
 use lacuna_skip::{data, or_skip};
-use lacuna_trace::{HoleList, Log, Reading, read_trainers};
+use lacuna_trace::{HoleList, Log, Reading};
+use lacuna_trainer_file::Purpose;
 
 use crate::common::{run_trace, trainer};
 
@@ -92,7 +93,10 @@ fn hpc_whisk_used_nine_tenths_of_the_day_by_the_same_measure() {
     // As published, one trainer for each node; and the trainers of the other trace.
     let mut lists = vec![("one node each", vec![trainer(0, 1, 1e6)])];
     match data("summit-2021-02/hpo-1000.jsonl.gz") {
-        Ok(hpo) => lists.push(("hpo-1000", read_trainers(&hpo).unwrap())),
+        Ok(hpo) => {
+            let hpo = lacuna_trainer_file::read(&hpo, Purpose::Replay).unwrap();
+            lists.push(("hpo-1000", hpo.trainers));
+        }
         Err(missing) => missing.skip_part(),
     }
     let mut shares = Vec::new();

@@ -21,7 +21,7 @@ Signs a ticket for each program of the files, which are those of `lacuna submit`
 control in place of the present one. Control takes it only for the same program, arguments and
 environment. Pilots that run go on; `lacuna explain TRAINER` says until when a ticket holds.")]
 pub(crate) struct RenewArgs {
-    /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
+    /// Trainers as TOML, or as JSON lines, plain or compressed
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// How long pilots may be started for the trainers under your account from now on

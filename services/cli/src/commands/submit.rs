@@ -9,12 +9,13 @@ use clap::Args;
 
 use lacuna_model::{Launch, Span, TrainerId, TrainerSpec};
 use lacuna_runtime::clock::wall;
+use lacuna_trainer_file::Purpose;
 use lacuna_wire::msg::{Reply, Request};
 
 use crate::client::{Client, ConnectArgs};
 use crate::commands::{ListArgs, signing};
 use crate::error::{CliError, Exit, Result, file_error};
-use crate::{output, submit_file};
+use crate::output;
 
 /// The most trainers of one request. A request must stay below the server's limit on the size of a
 /// message.
@@ -39,7 +40,7 @@ Relative paths of the file begin at its folder. A program runs there too, where 
 folder, else in a folder of its own; `directory` names another. Secrets stand in a file of the nodes
 that you alone can read, a NAME=value on each line: environment_from = \"/home/you/secrets.env\".")]
 pub(crate) struct SubmitArgs {
-    /// A trainer as TOML, or trainers as JSON lines (.jsonl, .jsonl.gz)
+    /// Trainers as TOML, or as JSON lines, plain or compressed
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Check the trainers without queueing them
@@ -54,26 +55,16 @@ pub(crate) struct SubmitArgs {
     connect: ConnectArgs,
 }
 
-/// Reads trainers from a file of either format.
+/// Reads the trainers of a file.
 ///
 /// # Errors
 /// The file is wrong; the error names file, line and field.
 pub(crate) fn read(path: &Path) -> Result<Vec<TrainerSpec>> {
-    let name = path
-        .file_name()
-        .map(|n| n.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let lines = [".jsonl", ".jsonl.gz", ".json", ".ndjson"]
-        .iter()
-        .any(|end| name.ends_with(end));
     // A file that is not there is no wrong trainer.
     std::fs::File::open(path).map_err(|error| file_error("read", path, &error))?;
-    let wrong = |text: String| CliError::new("L0007", Exit::Config, text);
-    if lines {
-        lacuna_trace::read_trainers(path).map_err(|e| wrong(e.to_string()))
-    } else {
-        submit_file::read(path).map_err(|e| wrong(e.to_string()))
-    }
+    let list = lacuna_trainer_file::read(path, Purpose::Submit);
+    let list = list.map_err(|error| CliError::new("L0007", Exit::Config, error.to_string()))?;
+    Ok(list.trainers)
 }
 
 /// Submits trainers, with the packed tickets of those that have one, in several requests; returns the

@@ -24,7 +24,7 @@ Prints a signed ticket for each trainer of the file, a JSON object a line. lacun
 pilots for it under your account, that many at a time, until it is stale or the trainer is over. An
 agent in such a pilot starts this program alone (deploy/pilots.md).")]
 pub(crate) struct TicketArgs {
-    /// A trainer as TOML, or trainers as JSON lines
+    /// Trainers as TOML, or as JSON lines
     file: PathBuf,
     /// Most pilots at a time [default: max_nodes of the trainer]
     #[arg(long, value_name = "NUMBER")]

@@ -46,8 +46,9 @@ fn recorded(folder: &Path, nodes: u32) -> Option<Result<Input>> {
     }
     let canonical = |p: PathBuf| p.canonicalize().map_err(|e| file_error("find", &p, &e));
     let read = || {
-        let trainers = lacuna_trace::read_trainers(&list)
-            .map_err(|e| CliError::new("L0011", Exit::Failed, e.to_string()))?;
+        let list = lacuna_trainer_file::read(&list, lacuna_trainer_file::Purpose::Replay);
+        let list = list.map_err(|e| CliError::new("L0011", Exit::Failed, e.to_string()))?;
+        let trainers = list.trainers;
         let start = trainers.iter().map(|t| t.submit).min().unwrap_or_default();
         Ok(Input {
             machine: format!(

@@ -74,7 +74,7 @@ Shares lost are samples lost over samples done. `lacuna-lab replay` has the swit
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// The trainers (JSON lines) [default: an endless stream of ShuffleNet on ImageNet]
+    /// The trainers, as `submit` reads them [default: an endless stream of ShuffleNet on ImageNet]
     #[arg(long, help_heading = TRAINERS, value_name = "FILE")]
     trainers: Option<PathBuf>,
     /// Number of trainers admitted at a time [default: 10; without --trainers as many as the whole

@@ -9,12 +9,13 @@ use lacuna_sim::pool_stats::PoolOptions;
 use lacuna_sim::{
     Decision, GanttWindow, History, Hooks, PoolTrace, Replayed, Settings, SimError, Summary, replay,
 };
+use lacuna_trainer_file::TrainerList;
 
 use super::builtin;
 use super::failed::failed;
 use super::model::ModelArg;
 use super::problem::ProblemRecorder;
-use super::request::{Request, TrainerList};
+use super::request::Request;
 use crate::error::{CliError, Result};
 use crate::log::{Bar, HoleSource, LogSummary};
 
@@ -90,9 +91,9 @@ impl<'a> Case<'a> {
 
     /// Takes the trainers of the list, or the built-in ones.
     fn take(&mut self, list: Option<TrainerList>) -> Result<()> {
-        if let Some((trainers, stages)) = list {
-            self.trainers = trainers;
-            self.settings.stages = stages;
+        if let Some(list) = list {
+            self.trainers = list.trainers;
+            self.settings.stages = list.stages;
             return Ok(());
         }
         self.settings.endless = true;

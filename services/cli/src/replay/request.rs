@@ -2,22 +2,22 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Stages, TrainerSpec};
+use lacuna_model::Timestamp;
 use lacuna_sim::{Lookahead, Settings};
-use lacuna_trace::read_staged;
+use lacuna_trainer_file::{Purpose, TrainerList, read};
 
 use super::model::ModelArg;
 use super::network::Network;
 use super::window::{Part, SavedProblem};
 use crate::error::{CliError, Result};
-use crate::log::{LogOptions, unreadable};
+use crate::log::LogOptions;
 
 /// A replay that is asked for.
 #[derive(Debug)]
 pub struct Request {
     /// How the log is read.
     pub log: LogOptions,
-    /// The list of trainers; without it, the built-in ones.
+    /// The file of trainers; without it, the built-in ones.
     pub trainers: Option<PathBuf>,
     /// Whether the user says how many trainers are admitted at a time.
     pub says_parallel: bool,
@@ -59,9 +59,6 @@ impl Shown {
     pub const GANTT_NODES: u32 = 64;
 }
 
-/// A list of trainers with the stages of their learning.
-pub(super) type TrainerList = (Vec<TrainerSpec>, Stages);
-
 impl Request {
     /// The files that are read.
     pub(super) fn files(&self) -> impl Iterator<Item = &PathBuf> + Clone {
@@ -80,9 +77,10 @@ impl Request {
     /// # Errors
     /// It cannot be read, or a saved problem could not hold its trainers.
     pub(super) fn list(&self) -> Result<Option<TrainerList>> {
-        let list = self.trainers.as_deref().map(read_staged).transpose();
-        let list = list.map_err(unreadable)?;
-        let stages = list.iter().flat_map(|(_, stages)| stages.values());
+        let list = self.trainers.as_deref();
+        let list = list.map(|path| read(path, Purpose::Replay)).transpose();
+        let list = list.map_err(|error| CliError::failed(error.to_string()))?;
+        let stages = list.iter().flat_map(|list| list.stages.values());
         if self.save_problem.is_some() && stages.into_iter().any(|one| !one.later.is_empty()) {
             let message = "--save-problem: a trainer of the list has stages, and a saved problem knows \
                            one curve";
@@ -93,10 +91,12 @@ impl Request {
 
     /// How the log is read for these trainers.
     pub(super) fn log_for(&self, list: Option<&TrainerList>) -> LogOptions {
-        let trainers = list.iter().flat_map(|(trainers, _)| trainers);
+        let trainers = list.iter().flat_map(|list| &list.trainers);
         let settings = &self.settings;
         let mut log = self.log.clone();
-        log.submitted = trainers.map(|trainer| trainer.submit).min();
+        // A trainer without a time of submission is there from the beginning on.
+        let first = trainers.map(|trainer| trainer.submit).min();
+        log.submitted = first.filter(|first| *first != Timestamp::default());
         log.finds_outages = true;
         // A policy that knows all ends of holes needs no planned starts.
         log.planned_starts = settings.policy.forecasts() && settings.lookahead != Lookahead::All;

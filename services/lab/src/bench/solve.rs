@@ -89,8 +89,8 @@ fn networks(args: &SolveBenchArgs) -> Result<(Vec<Network>, String)> {
         let source = format!("{count} synthetic networks (no recorded ones found)");
         return Ok((synthetic, source));
     };
-    let trainers =
-        lacuna_trace::read_trainers(&path).map_err(|e| CliError::failed(e.to_string()))?;
+    let list = lacuna_trainer_file::read(&path, lacuna_trainer_file::Purpose::Replay);
+    let trainers = list.map_err(|e| CliError::failed(e.to_string()))?.trainers;
     let mut networks: Vec<Network> = Vec::new();
     for trainer in trainers {
         if networks

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_model::{Directory, Elastic, Launch, TrainerSpec, Work};
 
-use crate::submit_file::is_secret;
+use lacuna_trainer_file::is_secret;
 
 /// Why a program could not be started on this machine; nothing if it could, or if that is not
 /// known. `path` are the folders in which programs without a path are looked for.

@@ -8,7 +8,8 @@ use lacuna_cli::log::{Bar, LogOptions, load};
 use lacuna_model::{Distance, Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
 use lacuna_sim::{HoleTrace, PoolTrace};
-use lacuna_trace::{first_nodes, read_holes, read_nodes, read_trainers};
+use lacuna_trace::{first_nodes, read_holes, read_nodes};
+use lacuna_trainer_file::{Purpose, read};
 
 use crate::bench::data::{self, unreadable};
 
@@ -47,10 +48,7 @@ pub(super) fn all(
     seed: u64,
     bar: &mut Bar,
 ) -> Result<Vec<Case>> {
-    let given = trainers
-        .map(read_trainers)
-        .transpose()
-        .map_err(unreadable)?;
+    let given = trainers.map(of_file).transpose()?;
     if let Some(log) = log {
         let recording = load(log, bar)?.recording;
         let trainers = match given {
@@ -96,6 +94,12 @@ pub(super) fn all(
         .collect()
 }
 
+/// The trainers of a file.
+fn of_file(path: &Path) -> Result<Vec<TrainerSpec>> {
+    let list = read(path, Purpose::Replay).map_err(|e| CliError::failed(e.to_string()))?;
+    Ok(list.trainers)
+}
+
 /// The paper's scale to the end of its trainers, and the whole machine to the end of the trace.
 fn recorded(
     holes: &Path,
@@ -108,7 +112,7 @@ fn recorded(
     let chosen = first_nodes(PAPER_NODES, Some(&order), &list.records);
     let trainers = match given {
         Some(given) => given,
-        None => read_trainers(published).map_err(unreadable)?,
+        None => of_file(published)?,
     };
     let recorded = list.records.iter().map(|hole| hole.from).min();
     let recorded = recorded.unwrap_or_default();

@@ -1,11 +1,9 @@
 //! Trainers given by a profile of their layers: the table that is read, and what is refused.
 
-#![expect(clippy::unwrap_used, reason = "tests may panic")]
-
 use std::path::Path;
 
 use lacuna_model::{KindName, TrainerSpec};
-use lacuna_trace::{ReadError, read_trainers};
+use lacuna_trainer_file::{Purpose, TrainerFileError};
 
 const PROFILE: &str = r#"{"batch": 100, "samples": 1e9, "min_rate": 1e4, "kinds": [
   {"name": "cpu", "price_per_hour": 0.04, "memory_bytes": 3e10, "link_bytes_per_s": 1e9},
@@ -14,7 +12,7 @@ const PROFILE: &str = r#"{"batch": 100, "samples": 1e9, "min_rate": 1e4, "kinds"
   {"name": "table", "seconds": {"cpu": 1e-5, "gpu": 2e-5}, "out_bytes": 100, "table_bytes": 2e10},
   {"name": "dense", "seconds": {"cpu": 1e-3, "gpu": 1e-5}, "out_bytes": 4}]}"#;
 
-fn read(folder: &Path, layers: &str) -> Result<Vec<TrainerSpec>, ReadError> {
+fn read(folder: &Path, layers: &str) -> Result<Vec<TrainerSpec>, TrainerFileError> {
     let line = |name| {
         format!(
             r#"{{"name":"{name}","submit":0,"min_nodes":1,"max_nodes":4,"rescale_up_s":18,"rescale_down_s":12,"samples":1e9,{layers}}}"#
@@ -22,7 +20,7 @@ fn read(folder: &Path, layers: &str) -> Result<Vec<TrainerSpec>, ReadError> {
     };
     let path = folder.join("trainers.jsonl");
     std::fs::write(&path, format!("{}\n{}\n", line("a"), line("b"))).unwrap();
-    read_trainers(&path)
+    Ok(lacuna_trainer_file::read(&path, Purpose::Replay)?.trainers)
 }
 
 #[test]
@@ -68,7 +66,7 @@ fn what_is_wrong_is_named_with_its_file_and_a_remedy() {
             r#"bad.json: layer "table" has no seconds on kind "cpu": measure it"#,
         ),
         (r#""layers":"cut.json""#, "cut.json: EOF"),
-        (r#""layers":7"#, "field layers: expected invalid type"),
+        (r#""layers":7"#, "layers: invalid type"),
         (
             r#""layers":{"profile":"ctr.json","node":{}}"#,
             "unknown field `node`",
@@ -83,11 +81,11 @@ fn what_is_wrong_is_named_with_its_file_and_a_remedy() {
         ),
         (
             r#""layers":"ctr.json","kinds":{}"#,
-            "field kinds: expected nothing beside layers",
+            "layers: given beside kinds",
         ),
     ] {
         let error = read(folder.path(), layers).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
-        assert!(error.contains("trainers.jsonl: line 1, field "), "{error}");
+        assert!(error.contains("trainers.jsonl:1: layers: "), "{error}");
     }
 }

@@ -1,92 +1,4 @@
-//! Values and keys of submit files as people write them, and the remedies for wrong ones.
-
-use std::fmt;
-
-use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
-/// A word of a command line or an environment.
-#[derive(Debug)]
-pub(super) enum Word {
-    /// A string.
-    Text(String),
-    /// A number or a boolean, with a value where its text in the file is not known.
-    Written(String),
-}
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl Visitor<'_> for Words {
-            type Value = Word;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string, a number or a boolean")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Word, E> {
-                Ok(Word::Text(text.to_owned()))
-            }
-
-            fn visit_i64<E: Error>(self, value: i64) -> Result<Word, E> {
-                Ok(Word::Written(value.to_string()))
-            }
-
-            fn visit_f64<E: Error>(self, value: f64) -> Result<Word, E> {
-                Ok(Word::Written(value.to_string()))
-            }
-
-            fn visit_bool<E: Error>(self, value: bool) -> Result<Word, E> {
-                Ok(Word::Written(value.to_string()))
-            }
-        }
-        from.deserialize_any(Words)
-    }
-}
-
-/// One file, or several.
-#[derive(Debug)]
-pub(super) struct Files(pub(super) Vec<String>);
-
-impl<'de> Deserialize<'de> for Files {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct OneOrMore;
-        impl<'de> Visitor<'de> for OneOrMore {
-            type Value = Files;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a file, or a list of files")
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Files, E> {
-                Ok(Files(vec![text.to_owned()]))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Files, A::Error> {
-                let mut files = Vec::new();
-                while let Some(file) = list.next_element()? {
-                    files.push(file);
-                }
-                Ok(Files(files))
-            }
-        }
-        from.deserialize_any(OneOrMore)
-    }
-}
-
-/// Whether a text has the form of a variable's name, as capitals are usual.
-pub(super) fn is_variable(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    text.chars().all(fits)
-}
-
-/// Whether a variable of this name usually holds a secret.
-pub(crate) fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    let ends = ["KEY", "TOKEN", "PASSWORD", "PASSWD", "CREDENTIALS"];
-    let last = name.rsplit('_').next().unwrap_or_default();
-    ends.contains(&last) || name.contains("SECRET")
-}
+//! What to write instead of what is wrong.
 
 /// Keys of other tools, with the key of a submit file and how it is written.
 const FOREIGN: [(&[&str], &str); 12] = [
@@ -192,7 +104,7 @@ const FOREIGN: [(&[&str], &str); 12] = [
 ];
 
 /// Keys whose values have a form of their own, or without which there is no trainer.
-const FORMS: [(&str, &str); 12] = [
+const FORMS: [(&str, &str); 15] = [
     ("name", "\"hpo-12\""),
     (
         "launcher",
@@ -209,21 +121,35 @@ const FORMS: [(&str, &str); 12] = [
     ("loaders", "{ kind = \"cpu\", nodes = 4, processes = 8 }"),
     ("distance", "{ shares = [0.8] }"),
     ("rescale", "{ up = \"18s\", down = \"12s\" }"),
+    ("deadline", "\"2026-03-01T08:00:00Z\""),
+    ("not_before", "\"2026-03-01T08:00:00Z\""),
+    (
+        "stages",
+        "[{ from = 50000, samples_per_s = [90.0, 150.0] }]",
+    ),
     ("layers", "\"ctr.json\", a profile of lacuna.profile_layers"),
     ("environment_from", "\"/home/you/secrets.env\""),
 ];
 
+/// What to write for a key with a form of its own.
+pub(crate) fn form(key: &str) -> String {
+    let form = FORMS.iter().find(|(of, _)| *of == key);
+    form.map_or_else(String::new, |(key, form)| format!("write {key} = {form}"))
+}
+
+/// What to write instead of a key of another tool.
+fn foreign(key: &str) -> Option<String> {
+    let foreign = FOREIGN.iter().find(|(names, _)| names.contains(&key));
+    foreign.map(|(_, right)| format!("write {right}"))
+}
+
 /// What to write instead of what toml or serde refuses with this message.
-pub(super) fn remedy(message: &str, key: Option<&str>) -> String {
-    if message.contains("expected a sequence") && matches!(key, None | Some("trainer")) {
-        return "a trainer begins with [[trainer]], in two brackets".to_owned();
+pub(crate) fn remedy(message: &str, key: Option<&str>) -> String {
+    if let Some(key) = key.filter(|key| FORMS.iter().any(|(of, _)| of == key)) {
+        return form(key);
     }
-    let form = key.and_then(|key| FORMS.iter().find(|(of, _)| *of == key));
-    if let Some((key, form)) = form {
-        return format!("write {key} = {form}");
-    }
-    if let (Some(key), true) = (key, message.starts_with("missing field")) {
-        return format!("write {key} = ..., as in deploy/examples/");
+    if let (Some("nodes"), true) = (key, message.contains("expected a sequence")) {
+        return foreign("nodes").unwrap_or_default();
     }
     let by_type = [
         ("expected a string", "write it in quotes"),
@@ -246,11 +172,9 @@ pub(super) fn remedy(message: &str, key: Option<&str>) -> String {
         return "see deploy/examples/".to_owned();
     };
     let plain = key.to_ascii_lowercase().replace('-', "_");
-    let foreign = FOREIGN
-        .iter()
-        .find(|(names, _)| names.contains(&plain.as_str()));
-    if let Some((_, right)) = foreign.filter(|_| expected.contains("`launcher`")) {
-        return format!("write {right}");
+    let foreign = foreign(&plain).filter(|_| expected.contains("`launcher`"));
+    if let Some(right) = foreign {
+        return right;
     }
     let known = expected.split('`').skip(1).step_by(2);
     let nearest = known
@@ -263,33 +187,14 @@ pub(super) fn remedy(message: &str, key: Option<&str>) -> String {
 }
 
 /// The message without the list of all keys.
-pub(super) fn shortened(mut message: String) -> String {
-    if let Some(at) = message
-        .find(", expected one of")
-        .filter(|_| message.len() > 200)
-    {
-        message.truncate(at);
-    }
-    message
+pub(crate) fn shortened(message: &str) -> &str {
+    let list = message.find(", expected one of");
+    let end = list.filter(|_| message.len() > 200);
+    end.and_then(|at| message.get(..at)).unwrap_or(message)
 }
 
-/// The most characters of a fault in an error, which may repeat what is in the file.
-const MOST: usize = 400;
-
-/// A text in its first characters.
-pub(super) fn cut(mut text: String) -> String {
-    if let Some((at, _)) = text.char_indices().nth(MOST) {
-        text.truncate(at);
-        text += "...";
-    }
-    text
-}
-
-/// The key that a message of toml or serde is about, at this place of a file.
-pub(super) fn key_of<'t>(text: &'t str, at: usize, message: &'t str) -> Option<&'t str> {
-    if let Some(rest) = message.strip_prefix("missing field `") {
-        return rest.split('`').next();
-    }
+/// The key that a fault of syntax is about, at this place of a file.
+pub(crate) fn key_of<'t>(text: &'t str, at: usize, message: &str) -> Option<&'t str> {
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let key = if message.starts_with("duplicate key") {
         text.get(at..)?.split(|c| !is_key(c)).next()?
@@ -297,7 +202,7 @@ pub(super) fn key_of<'t>(text: &'t str, at: usize, message: &'t str) -> Option<&
         let (before, between) = text.get(..at)?.rsplit_once('=')?;
         // A value of a list belongs to the key of the list.
         let is_in_list = between.matches('[').count() > between.matches(']').count();
-        if message.starts_with("unknown field") || !(is_in_list || between.trim().is_empty()) {
+        if !(is_in_list || between.trim().is_empty()) {
             return None;
         }
         let begin = before.rfind(['\n', '{', ',']).map_or(0, |at| at + 1);

@@ -14,14 +14,14 @@ use serde::{Deserialize, Deserializer};
 /// or `{"profile": "ctr.json", "nodes": {"gpu": {"gpu": 4, "cpu": 10}}}`, where a node of a kind has
 /// units of kinds of the profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Layers {
+pub(crate) struct Layers {
     profile: PathBuf,
     nodes: Option<BTreeMap<String, BTreeMap<String, u32>>>,
 }
 
 /// Why the rates of a profile cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub enum LayersError {
+pub(crate) enum LayersError {
     /// The profile cannot be read.
     #[error(
         "cannot read the profile {}: {source}: write it by python3 -m lacuna.profile_layers, or give its \
@@ -57,7 +57,7 @@ impl Layers {
     ///
     /// # Errors
     /// [`LayersError`] names the profile and the remedy.
-    pub fn rates(&self, folder: &Path, most: u32) -> Result<KindRates, LayersError> {
+    pub(crate) fn rates(&self, folder: &Path, most: u32) -> Result<KindRates, LayersError> {
         let path = folder.join(&self.profile);
         let text = match std::fs::read(&path) {
             Ok(text) => text,

@@ -4,13 +4,17 @@ use std::path::Path;
 
 use lacuna_model::{Launch, TrainerSpec, Work};
 use lacuna_skip::{data, or_skip};
-use lacuna_trace::{ReadError, TrainerReader, read_staged, read_trainers};
+use lacuna_trainer_file::{Purpose, TrainerFileError, TrainerList};
 use proptest::prelude::*;
 
 const GOOD: &str = r#"{"name":"J0","submit":10,"min_nodes":1,"max_nodes":4,"rescale_up_s":18.0,"rescale_down_s":12.0,"samples":1000.0,"nodes":[0,1,4],"samples_per_s":[0.0,10.0,30.0],"objective":[0.0,1.0,3.0]}"#;
 
-fn read(text: &[u8]) -> Result<Vec<TrainerSpec>, ReadError> {
-    TrainerReader::new(Path::new("t.jsonl"), text).collect()
+fn list(text: &[u8]) -> Result<TrainerList, TrainerFileError> {
+    lacuna_trainer_file::parse(Path::new("t.jsonl"), text, Purpose::Replay)
+}
+
+fn read(text: &[u8]) -> Result<Vec<TrainerSpec>, TrainerFileError> {
+    Ok(list(text)?.trainers)
 }
 
 #[test]
@@ -49,13 +53,8 @@ fn fields_of_objectives_are_read() {
 #[test]
 fn stages_are_read_and_contradictions_refused() {
     let line = |stages: &str| GOOD.replace("\"name\"", &format!("\"stages\":{stages},\"name\""));
-    let read_all = |stages: &str| {
-        let text = line(stages);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        read_staged(file.path())
-    };
-    let (trainers, stages) = read_all(
+    let read_all = |stages: &str| list(line(stages).as_bytes());
+    let TrainerList { trainers, stages } = read_all(
         r#"[{"from":500,"samples_per_s":[0,20,50],"objective":[0,1,2],"goodput":[0,9,8]},{"from":600,"samples_per_s":[0,5,8]}]"#,
     )
     .unwrap();
@@ -68,17 +67,23 @@ fn stages_are_read_and_contradictions_refused() {
     for (stages, expected) in [
         (
             r#"{"from":500}"#,
-            "field stages: expected a list of objects",
+            "stages: invalid type: map, expected a sequence: write stages = ",
         ),
-        (r#"[{"from":0,"samples_per_s":[0,1,2]}]"#, "field stages[0]"),
-        (r#"[{"from":5,"samples_per_s":[0,1]}]"#, "field stages[0]"),
+        (
+            r#"[{"from":0,"samples_per_s":[0,1,2]}]"#,
+            "stages[0].from: is 0",
+        ),
+        (
+            r#"[{"from":5,"samples_per_s":[0,1]}]"#,
+            "stages[0].samples_per_s: 3",
+        ),
         (
             r#"[{"from":5,"samples_per_s":[0,1,2],"goodput":[0,1]}]"#,
-            "field stages[0].goodput",
+            "stages[0].goodput: 3 node counts",
         ),
         (
             r#"[{"from":5,"samples_per_s":[0,1,2]},{"from":5,"samples_per_s":[0,1,2]}]"#,
-            "field stages[1]",
+            "stages[1].from: is 5",
         ),
     ] {
         let text = read_all(stages).unwrap_err().to_string();
@@ -90,11 +95,9 @@ fn stages_are_read_and_contradictions_refused() {
 fn steps_are_read_for_each_stage_and_contradictions_refused() {
     let read_all = |fields: &str| {
         let text = GOOD.replace("\"name\"", &format!("{fields},\"name\""));
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), text).unwrap();
-        read_staged(file.path())
+        list(text.as_bytes())
     };
-    let (trainers, stages) = read_all(
+    let TrainerList { trainers, stages } = read_all(
         r#""batch":[1,32,96],"efficiency":[1,1,0.5],"waits":{"link":[0,0,0.25]},
         "stages":[{"from":5,"samples_per_s":[0,9,20],"batch":[1,32,96],"efficiency":[1,1,0.75]}]"#
             .replace('\n', "")
@@ -108,10 +111,10 @@ fn steps_are_read_for_each_stage_and_contradictions_refused() {
     assert_eq!((later.efficiency, later.waits), (0.75, [0.0; 4]));
     assert_eq!(of.steps(0).unwrap().at(3).batch, 32.0);
     for (fields, expected) in [
-        (r#""batch":[1,32,96]"#, "field efficiency"),
+        (r#""batch":[1,32,96]"#, "t.jsonl:1: efficiency: missing"),
         (
             r#""batch":[1,32],"efficiency":[1,1,1]"#,
-            "field batch: expected 3 values",
+            "batch: 3 node counts but 2 values",
         ),
         (
             r#""batch":[1,32,96],"efficiency":[1,0,1]"#,
@@ -119,7 +122,7 @@ fn steps_are_read_for_each_stage_and_contradictions_refused() {
         ),
         (
             r#""batch":[1,2,3],"efficiency":[1,1,1],"waits":{"disk":[0,0,0]}"#,
-            "field waits: expected an object with shares of a step by preparation",
+            "waits: \"disk\" is no cause: write shares of a step by preparation",
         ),
         (
             r#""batch":[1,2,3],"efficiency":[1,1,1],"waits":{"link":[0,0,0.6],"fetch":[0,0,0.6]}"#,
@@ -144,7 +147,7 @@ fn rates_by_kind_are_read_and_contradictions_refused() {
     for (fields, expected) in [
         (
             kinds.to_owned(),
-            "line 1: trainer J0: max_nodes is 4, but the kinds were measured up to 2",
+            "trainer J0: max_nodes is 4, but the kinds were measured up to 2",
         ),
         (
             format!(r#"{both},"nodes":[4],"samples_per_s":[50]"#),
@@ -159,12 +162,12 @@ fn rates_by_kind_are_read_and_contradictions_refused() {
             "kinds: the curve of cpu: the rate at 2 nodes is 0",
         ),
         (
-            r#""kinds":{"a b":{}}"#.to_owned(),
-            "field kinds: expected 1 to 64",
+            r#""kinds":{"a b":{"nodes":[1],"samples_per_s":[1]}}"#.to_owned(),
+            "1 to 64",
         ),
         (
             r#""kinds":{"a":3}"#.to_owned(),
-            "field kinds: expected a curve",
+            "kinds: invalid type: integer `3`, expected struct Curve: write kinds = ",
         ),
         (
             format!(r#"{kinds},"together":[{{"cpu":2,"fpga":1,"samples_per_s":12}}]"#),
@@ -182,76 +185,71 @@ fn errors_name_line_and_field() {
         (
             "\"submit\":10,",
             "\"submit\":10,\"priority\":1.5,",
-            "line 1, field priority: expected a whole number, found 1.5",
+            "priority: invalid type: floating point `1.5`, expected i32: write a whole number",
         ),
         (
             "\"submit\":10,",
             "\"submit\":10,\"weight\":-1,",
-            "line 1: trainer J0: weight is -1: expected a number from 0 to 1000000000",
+            "weight: trainer J0: weight is -1: expected a number from 0 to 1000000000",
         ),
         (
             "\"submit\":10,",
             "\"submit\":10,\"deadline\":\"noon\",",
-            "line 1, field deadline: expected Unix seconds, found \"noon\"",
+            "write deadline = \"2026-03-01T08:00:00Z\"",
         ),
         (
             "\"J0\"",
             "7",
-            "line 1, field name: expected a text of 1 to 64 of A-Z a-z 0-9 _ - ., found 7",
-        ),
-        (
-            "\"submit\":10,",
-            "",
-            "line 1, field submit: expected a value, found nothing",
+            "name: invalid type: integer `7`, expected a string: write name = \"hpo-12\"",
         ),
         (
             "\"min_nodes\":1",
             "\"min_nodes\":-1",
-            "line 1, field min_nodes: expected a whole number, zero or more, found -1",
+            "min_nodes: invalid value: integer `-1`, expected u32: write min_nodes = 1",
         ),
         (
             "[0,1,4]",
             "[0,1,\"4\"]",
-            "line 1, field nodes[2]: expected a whole number, zero or more, found \"4\"",
+            "nodes: invalid type: string \"4\", expected u32: write a whole number",
         ),
         (
             "[0,1,4]",
             "4",
-            "line 1, field nodes: expected a list, found 4",
+            "nodes: invalid type: integer `4`, expected a sequence: write min_nodes = 1 and max_nodes",
         ),
         (
             "\"min_nodes\":1",
             "\"min_nodes\":9",
-            "line 1: trainer J0: min_nodes 9 and max_nodes 4: expected 1 <= min_nodes <= max_nodes",
+            "min_nodes: trainer J0: min_nodes 9 and max_nodes 4: expected 1 <= min_nodes <= max_nodes",
         ),
         (
             "[0.0,10.0,30.0]",
             "[0.0,10.0]",
-            "line 1: trainer J0: 3 node counts but 2 rates",
+            "samples_per_s: 3 node counts but 2 rates",
         ),
         (
             "12.0",
             "-1",
-            "rescale.down_s is -1: expected a number from 0 to 1000000",
+            "rescale_down_s: trainer J0: rescale.down_s is -1: expected a number from 0 to 1000000",
         ),
         (
             "\"submit\":10,",
             "\"submit\":10,\"rescale_start_s\":\"40s\",",
-            "line 1, field rescale_start_s: expected a number, found \"40s\"",
+            "rescale_start_s: invalid type: string \"40s\", expected f64: write a number",
         ),
-        ("{\"name\"", "[\"name\"", "column 8: expected valid JSON"),
+        ("{\"name\"", "{name", "column 2: key must be a string"),
     ] {
         let error = read(GOOD.replace(from, to).as_bytes())
             .unwrap_err()
             .to_string();
         assert!(error.contains(expected), "{error}\n{expected}");
-        assert!(error.starts_with("t.jsonl: line 1"), "{error}");
+        assert!(error.starts_with("t.jsonl:1: "), "{error}");
     }
     let twice = format!("{GOOD}\n{GOOD}");
     let error = read(twice.as_bytes()).unwrap_err().to_string();
     assert_eq!(
         error,
-        "t.jsonl: line 2, field name: expected a name that is not in use, found J0"
+        "t.jsonl:2: name: J0 is the name of a trainer above: write another one"
     );
 }
 
@@ -263,7 +261,9 @@ fn the_papers_trainers_are_read() {
         ("mixed-1001-throughput", 1001),
         ("mixed-1001-speedup", 1001),
     ] {
-        let trainers = read_trainers(&folder.join(format!("{name}.jsonl.gz"))).unwrap();
+        let path = folder.join(format!("{name}.jsonl.gz"));
+        let list = lacuna_trainer_file::read(&path, Purpose::Replay).unwrap();
+        let trainers = list.trainers;
         assert_eq!(trainers.len(), count);
         assert_eq!(
             trainers.iter().any(|t| t.objective.is_some()),
