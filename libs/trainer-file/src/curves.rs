@@ -72,9 +72,8 @@ impl Reader<'_> {
         };
         let (throughput, objective) = throughput(written, &kinds, max_nodes, aim)?;
         Ok(Curves {
-            // One that equals throughput is none.
-            objective: objective.filter(|objective| *objective != throughput),
             throughput,
+            objective,
             kinds,
             staged: staged(written.scaling.as_ref(), stages)?,
         })
@@ -150,12 +149,15 @@ fn throughput(
     let nodes = &scaling.nodes;
     let throughput = curve(nodes, &scaling.samples_per_s, &scaling.key("samples_per_s"))?;
     let key = scaling.key("objective");
-    let objective = optional(nodes, scaling.objective.as_deref(), &key)?;
-    if objective.is_some() && written.maximise.is_some() {
-        let problem = format!("given beside {key}");
-        return Err(Fault::new("maximise", problem, "keep one of the two"));
-    }
-    let objective = objective.or_else(|| aim.of(&throughput));
+    let objective = match optional(nodes, scaling.objective.as_deref(), &key)? {
+        Some(_) if written.maximise.is_some() => {
+            let problem = format!("given beside {key}");
+            return Err(Fault::new("maximise", problem, "keep one of the two"));
+        }
+        // One that equals throughput is none.
+        Some(given) => Some(given).filter(|given| *given != throughput),
+        None => aim.of(&throughput),
+    };
     Ok((throughput, objective))
 }
 

@@ -1,7 +1,7 @@
 //! Files of trainers, as their owners write them: for `lacuna submit` and for a replay.
 //!
 //! A file is TOML with a `[[trainer]]` table for each trainer, or has a JSON object with the same
-//! keys on each line, plain or compressed. [`written`] is the schema; `deploy/examples/` has complete
+//! keys on each line, plain or compressed. `written.rs` is the schema; `deploy/examples/` has complete
 //! files. Unknown keys are errors. An error names file, line and key, and the text to write instead.
 //! Relative paths begin at the folder of the file. Environment values may not refer to the submitter's
 //! own environment: a trainer must not depend on the user who submits it.
@@ -9,8 +9,20 @@
 //! `lacuna submit` refuses what only a replay follows, and a replay what only a program can measure
 //! ([`Purpose`]). Everything else is read for both: a replay simulates a program along its curve.
 //!
-//! Lists have an older spelling of some keys, which [`written`] names. A line in it needs no
+//! Lists have an older spelling of some keys, which `written.rs` names. A line in it needs no
 //! `launcher`, since it is simulated, and maximises throughput where it has no other objective.
+//!
+//! A new key of a trainer that its program gets touches:
+//! 1. `libs/model/src/trainer.rs`: the field of `Launch::Command` (of `TrainerSpec`, if no program has
+//!    it), its default, what it may be (`check`), and its length (`bytes`);
+//! 2. `written.rs` here: the key, in both syntaxes;
+//! 3. `launch.rs` here (`build.rs` for a field of `TrainerSpec`): from the key to the field;
+//! 4. `services/agent/src/launcher/environment.rs`: the variable of the program. An assignment has the
+//!    whole `Launch`, so nothing on the way knows the field;
+//! 5. `libs/wire/tests/golden/samples/asked.rs` (`of_a_directory`), with its golden bytes;
+//! 6. an example of `deploy/examples/`, which tests read in both syntaxes.
+//!
+//! A value with a form of its own stands in `FORMS` of `remedy.rs` too.
 
 mod build;
 mod curves;

@@ -108,7 +108,7 @@ const FORMS: [(&str, &str); 15] = [
     ("name", "\"hpo-12\""),
     (
         "launcher",
-        "\"command\", \"torchrun\", \"regroup\" or \"simulated\"",
+        "\"simulated\", \"command\", \"torchrun\" or \"regroup\"",
     ),
     ("min_nodes", "1, a whole number"),
     ("max_nodes", "4, a whole number"),

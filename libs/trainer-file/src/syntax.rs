@@ -1,11 +1,9 @@
 //! Both syntaxes, key by key: each table of TOML and each JSON object becomes a [`Written`].
 
-use std::fmt;
-
+use serde::Deserialize as _;
 use serde::de::value::MapDeserializer;
-use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::de::{Error, IntoDeserializer};
+use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -47,34 +45,9 @@ fn fault(key: Option<&str>, message: &str) -> Fault {
     Fault::new(named, shortened(message), remedy(message, key))
 }
 
-/// The keys and values of a JSON object; a key that comes twice, twice.
-struct Object(Vec<(String, Value)>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Pairs;
-        impl<'de> Visitor<'de> for Pairs {
-            type Value = Object;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Object(pairs))
-            }
-        }
-        from.deserialize_map(Pairs)
-    }
-}
-
 /// A trainer from a line with a JSON object.
 pub(crate) fn json(line: &[u8]) -> Result<Written, Fault> {
-    let object: Object = serde_json::from_slice(line).map_err(|error| {
+    let object: Map<String, Value> = serde_json::from_slice(line).map_err(|error| {
         let place = format!("column {}", error.column());
         Fault::new(
             place,
@@ -82,8 +55,8 @@ pub(crate) fn json(line: &[u8]) -> Result<Written, Fault> {
             "write each trainer as a JSON object on a line",
         )
     })?;
-    written::<_, serde_json::Error>(&object.0)
-        .map_err(|(key, error)| fault(key, &error.to_string()))
+    let pairs: Vec<(String, Value)> = object.into_iter().collect();
+    written::<_, serde_json::Error>(&pairs).map_err(|(key, error)| fault(key, &error.to_string()))
 }
 
 /// A `[[trainer]]` table of TOML.

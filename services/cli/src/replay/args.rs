@@ -50,7 +50,7 @@ Examples:
   lacuna replay theta_2022.swf.gz --beside requeue,torchrun-elastic,dp --report out.html
   lacuna replay --from-slurm 90d --report out.html
   lacuna replay sacct.log --columns jobid,user,submit,start,end,nnodes,timelimit,nodelist
-  lacuna replay accounting.log --time-zone America/Chicago --trainers mine.jsonl
+  lacuna replay accounting.log --time-zone America/Chicago --trainers job.toml
   lacuna replay holes.csv.gz --trainers hpo.jsonl.gz --first-nodes 1024
   lacuna replay holes.csv.gz --trainers mixed.jsonl.gz --max-parallel 35 --report out.html --json
   lacuna replay holes.csv.gz --trainers mine.jsonl --objective 'weight * speedup^0.9'
