@@ -319,8 +319,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use lacuna_model::{
-        CurvePoint, Directory, Elastic, Judged, KindRates, Loading, MeasuredPause,
-        MeasuredRate, MeasuredStart, Replay, RunId, TrainerId, Work,
+        CurvePoint, Directory, Elastic, Judged, KindRates, Loading, MeasuredPause, MeasuredRate,
+        MeasuredStart, Replay, RunId, TrainerId, Work,
     };
 
     use super::*;

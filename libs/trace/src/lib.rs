@@ -11,7 +11,6 @@ mod formats;
 mod holes;
 mod job;
 mod kinds;
-pub mod lenient;
 mod lines;
 mod log;
 mod nodes;

@@ -5,7 +5,6 @@ mod fuzz;
 mod fuzz_more;
 mod holes;
 mod jobcomp;
-mod layers;
 #[path = "common/logs.rs"]
 mod logs;
 mod lsf;
@@ -20,4 +19,3 @@ mod slurmctld;
 mod tail;
 #[path = "topology/main.rs"]
 mod topology;
-mod trainers;

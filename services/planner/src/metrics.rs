@@ -46,6 +46,12 @@ const INVARIANTS: [&str; 12] = [
     "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12",
 ];
 
+/// Outcomes of decisions that were to be judged.
+fn judged() -> [&'static str; 7] {
+    let [a, b, c, d] = NotJudged::ALL.map(NotJudged::name);
+    ["proven", "bounded", BUSY, a, b, c, d]
+}
+
 metrics! {
     /// Metrics of the planner.
     pub struct Metrics {
@@ -81,7 +87,7 @@ metrics! {
             by ["rule"], of Rule::ALL.map(Rule::name);
         judged: IntCounterVec = "lacuna_planner_judged_total",
             "decisions that were to be solved again by mixed-integer programs, by outcome",
-            by ["outcome"], of ["proven", "bounded", BUSY].into_iter().chain(NotJudged::ALL.map(NotJudged::name));
+            by ["outcome"], of judged();
         judged_gap: Histogram = "lacuna_planner_judged_gap_ratio",
             "the most by which a judged decision lies below the best, relative to the bound", within GAPS;
         judged_seconds: Histogram = "lacuna_planner_judged_seconds",

@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve,
-    Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve, Span,
+    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_rates::Rates;
 
