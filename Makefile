@@ -86,7 +86,7 @@ simulate: built ## the whole loop in virtual time, faults from a seed, checked; 
 		chaos::virtual_world::in_virtual_time $(ARGS)
 
 .PHONY: mutants
-mutants: setup ## deliberate bugs, and the worlds that find each; ARGS='older-command --seeds 500', ARGS=--list
+mutants: setup ## deliberate bugs, and the worlds or tests that find each; ARGS='older-command --seeds 500', ARGS=--list
 	@integration-tests/mutants.py $(ARGS)
 
 # The NATS client of the attacks. Nothing is installed outside this folder.
@@ -132,10 +132,11 @@ fmt: ## format the sources
 
 .PHONY: lint
 lint: export RUSTDOCFLAGS := -D warnings
-lint: ## format, clippy, documentation and licences, warnings as errors
+lint: ## format, clippy, documentation, places of deliberate bugs and licences, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	$(CARGO) doc --release --locked --workspace --no-deps --quiet
+	@integration-tests/mutants.py --list > /dev/null
 	@$(MAKE) deny
 
 .PHONY: docs

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Deliberate bugs: each is put into a copy of the sources, and worlds in virtual time must find it.
+"""Deliberate bugs: each is put into a copy of the sources, and a test must find it.
 
     integration-tests/mutants.py                      all of them
     integration-tests/mutants.py older-command --seeds 500
     integration-tests/mutants.py --list
 
-All bugs go into one build, each behind a value of LACUNA_MUTANT, so the copy is built once. For each
-bug the worlds of `make simulate` run from seed 1 until one of them violates an invariant. The table
-says how many worlds that took, and which violation was seen first. A bug that no world finds is a
-failure, and so is a violation without a bug.
+All bugs go into one build, each behind a value of LACUNA_MUTANT, so the copy is built once. Bugs
+of the loop are found by the worlds of `make simulate`: they run from seed 1 until one of them
+violates an invariant. Bugs of what a plan counts on (kinds, distance, forecasts, owners, ...) are
+found by the tests of the crate that has them. The table says how many worlds or failed tests there
+were, and which was first. A bug that is not found is a failure, and so is a failure without a bug.
 """
 
 import argparse
@@ -21,11 +22,15 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ACTIVE = 'std::env::var("LACUNA_MUTANT").is_ok_and(|m| m == "%s")'
+# The variable is read once, since some bugs are in inner loops.
+ACTIVE = (
+    "({ static IS: std::sync::OnceLock<bool> = std::sync::OnceLock::new();"
+    ' *IS.get_or_init(|| std::env::var("LACUNA_MUTANT").is_ok_and(|m| m == "%s")) })'
+)
 
 # Name, meaning, folder, and the line of code with its replacement. IS stands for the test whether
-# the bug is active. Exactly one file of the folder has the line.
-MUTANTS = [
+# the bug is active. Exactly one file of the folder has the line. Worlds find these.
+LOOP = [
     (
         "older-command",
         "an agent obeys a command with an older epoch or number",
@@ -105,12 +110,14 @@ MUTANTS = [
         "ended-again",
         "exit 0 of a member without rank 0 begins another incarnation, although the work was done",
         "libs/trainer/src",
-        "        if trainer.record().spec.work != Work::UntilExit {\n            return false;\n        }\n",
+        "        if trainer.record().spec.work != Work::UntilExit && !trainer.ends() {\n"
+        "            return false;\n        }\n",
         "        let again = IS && !trainer.may_have_rank_0(node);\n"
         "        if again {\n"
-        "            trainer.set_ending(None);\n"
+        "            trainer.set_ending(None, now);\n"
         "        }\n"
-        "        if again || trainer.record().spec.work != Work::UntilExit {\n"
+        "        let until_exit = trainer.record().spec.work == Work::UntilExit;\n"
+        "        if again || (!until_exit && !trainer.ends()) {\n"
         "            return false;\n"
         "        }\n",
     ),
@@ -155,6 +162,127 @@ MUTANTS = [
     ),
 ]
 
+# The same of bugs that the tests of their crate find.
+WINGS = [
+    (
+        "mix-by-count",
+        "a plan values a mix of kinds by its number of nodes",
+        "libs/planner/src",
+        "        let value = if *any {",
+        "        let value = if *any || IS {",
+    ),
+    (
+        "one-kind-counts",
+        "the dominant share of an owner counts the first kind alone",
+        "libs/planner/src",
+        "        let each = shares(own, all).map(|share| share / self.part);",
+        "        let kinds = if IS { 1 } else { usize::MAX };\n"
+        "        let each = shares(own, all).take(kinds).map(|share| share / self.part);",
+    ),
+    (
+        "free-kind-change",
+        "a change that grows in one kind and shrinks in another costs nothing",
+        "libs/planner/src",
+        "        if !grows && !shrinks {\n            return 0.0;",
+        "        if (!grows && !shrinks) || (grows && shrinks && IS) {\n            return 0.0;",
+    ),
+    (
+        "one-kind-stays",
+        "departures of the second kind of nodes are ignored",
+        "libs/planner/src",
+        "        for (until, &leave) in self.until.iter_mut().zip(leave) {",
+        "        let leave = if IS && scenarios.kind(node) == 1 { &leave[..0] } else { leave };\n"
+        "        for (until, &leave) in self.until.iter_mut().zip(leave) {",
+    ),
+    (
+        "late-end",
+        "the known end of a node is read from the node behind it",
+        "libs/planner/src",
+        "self.known.get(node).copied().unwrap_or(f64::INFINITY);",
+        "self.known.get(node + usize::from(IS)).copied().unwrap_or(f64::INFINITY);",
+    ),
+    (
+        "tier-too-near",
+        "nodes count as one tier nearer than they are",
+        "libs/planner/src",
+        "        self.tier = self.tier.max(scenarios.switches().between(last, node));",
+        "        let tier = scenarios.switches().between(last, node);\n"
+        "        self.tier = self.tier.max(tier.saturating_sub(usize::from(IS)));",
+    ),
+    (
+        "free-uplink",
+        "uplinks are not shared in plans",
+        "libs/planner/src",
+        "        let Some(carries) = self.uplink.filter(|_| !self.is_flat()) else {",
+        "        let Some(carries) = self.uplink.filter(|_| !self.is_flat() && !IS) else {",
+    ),
+    (
+        "free-pilot-wait",
+        "the wait for an owner's pilots costs nothing",
+        "libs/planner/src",
+        "        if self.pilot_s > 0.0 {",
+        "        if self.pilot_s > 0.0 && !IS {",
+    ),
+    (
+        "goodput-ignored",
+        "a plan values a trainer by its rates, whatever its batch rule has found",
+        "libs/planner/src",
+        "            (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, &curve),",
+        "            (Objective::Goodput, Some(curve)) if !IS => kind.with_goodput(spec, &curve),",
+    ),
+    (
+        "idle-loaders",
+        "loaders are worth something while their trainer does not train",
+        "libs/trainer/src",
+        "    let trains = record.phase == Phase::Active && !record.nodes.is_empty();\n"
+        "    let costs",
+        "    let trains = record.phase == Phase::Active && (IS || !record.nodes.is_empty());\n"
+        "    let costs",
+    ),
+    (
+        "quota-of-all",
+        "the trainers of all owners share one owner's quota of nodes",
+        "libs/trainer/src",
+        "admitted.filter(|t| t.owner() == owner).collect();",
+        "admitted.filter(|t| IS || t.owner() == owner).collect();",
+    ),
+    (
+        "one-for-all",
+        "programs of several owners run under one account",
+        "libs/trainer/src",
+        "        let beside = |owner: &&str| asked.iter().any(|asked| asked != owner);",
+        "        let beside = |owner: &&str| asked.iter().any(|asked| asked != owner) && !IS;",
+    ),
+    (
+        "endless-probe",
+        "a trainer does not come back to its nodes when a probe is over",
+        "libs/trainer/src",
+        "            Some(Next::Full) => self.end_probe(id, now, out),",
+        "            Some(Next::Full) if IS => {}\n"
+        "            Some(Next::Full) => self.end_probe(id, now, out),",
+    ),
+    (
+        "pilot-of-another",
+        "a pilot is started for another trainer than the one that has the node",
+        "libs/pilots/src",
+        "                trainer = record.given.clone().filter(|_| self.settings.of_trainers);",
+        "                trainer = record.given.clone().filter(|_| self.settings.of_trainers);\n"
+        "                let other = |id: &&lacuna_model::TrainerId| IS && trainer.as_ref() != Some(*id);\n"
+        "                let other = self.trainers.iter().find(other).cloned();\n"
+        "                trainer = trainer.and_then(|own| other.or(Some(own)));",
+    ),
+]
+MUTANTS = LOOP + WINGS
+
+# The package of each folder with a bug that a suite finds.
+SUITES = {
+    "libs/planner/src": "lacuna-planner",
+    "libs/trainer/src": "lacuna-trainer",
+    "libs/pilots/src": "lacuna-pilots",
+}
+WORLDS = "lacuna-integration-tests"
+
+FAILED = re.compile(r"^test (\S+)(?: - .*)? \.\.\. FAILED$", re.M)
 VIOLATED = re.compile(r"^\s+VIOLATED (.*)$", re.M)
 SEED = re.compile(r"^seed (\d+): .*", re.M)
 
@@ -167,7 +295,8 @@ def sources():
     """The files of the checkout, by path, with all bugs."""
     command = ["git", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True)
-    files = {name: (ROOT / name).read_bytes() for name in listed.stdout.split("\0") if name}
+    names = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    files = {name: (ROOT / name).read_bytes() for name in names}
     for name, _, folder, before, after in MUTANTS:
         old = before.encode()
         found = [f for f, text in files.items() if f.startswith(f"{folder}/") and old in text]
@@ -191,37 +320,40 @@ def write(files, tree):
             path.chmod((ROOT / name).stat().st_mode)
 
 
-def build(tree, target):
-    """Builds the test program of the worlds. Returns its path."""
-    command = ["cargo", "test", "--release", "--locked", "-p", "lacuna-integration-tests"]
-    command += ["--test", "all", "--no-run", "--message-format", "json-render-diagnostics"]
+def package_of(name):
+    """The package whose tests find a bug."""
+    return next((SUITES[bug[2]] for bug in WINGS if bug[0] == name), WORLDS)
+
+
+def build(tree, target, packages):
+    """Builds the tests of these packages. Returns the programs of each, with their folder."""
+    command = ["cargo", "test", "--release", "--locked", "--lib", "--test", "all", "--no-run"]
+    command += ["--message-format", "json-render-diagnostics"]
+    command += [word for package in packages for word in ("-p", package)]
     # The path of the toolchain file is part of what HiGHS was compiled with: it stays the same.
     highs = os.environ.get("CMAKE_TOOLCHAIN_FILE", str(ROOT / ".cargo" / "highs.cmake"))
     env = os.environ | {"CARGO_TARGET_DIR": str(target), "CMAKE_TOOLCHAIN_FILE": highs}
     done = subprocess.run(command, cwd=tree, env=env, text=True, stdout=subprocess.PIPE)
     if done.returncode != 0:
         fail("the copy with the bugs does not build")
-    programs = [
-        message["executable"]
-        for message in map(json.loads, done.stdout.splitlines())
-        if message.get("reason") == "compiler-artifact"
-        and message["target"]["name"] == "all"
-        and "integration-tests" in message["manifest_path"]
-    ]
-    return programs[-1] if programs else fail("cargo names no test program of the worlds")
+    programs = {package: [] for package in packages}
+    for message in map(json.loads, done.stdout.splitlines()):
+        if message.get("reason") == "compiler-artifact" and message.get("executable"):
+            folder = Path(message["manifest_path"]).parent
+            name = next((p for p in packages if p.endswith(folder.name)), None)
+            is_world = message["target"]["name"] == "all"
+            if name and (is_world or name != WORLDS):
+                programs[name].append((message["executable"], folder))
+    missing = [package for package, found in programs.items() if not found]
+    return fail(f"cargo names no test program of {', '.join(missing)}") if missing else programs
 
 
-def run(program, tree, name, first, count):
-    env = os.environ | {
-        "LACUNA_MUTANT": name,
-        "LACUNA_SIMULATE_SEEDS": str(count),
-        "LACUNA_SIMULATE_FROM": str(first),
-    }
-    command = [program, "chaos::virtual_world::in_virtual_time", "--nocapture"]
+def output(program, words, **env):
+    path, folder = program
     done = subprocess.run(
-        command,
-        cwd=tree / "integration-tests",
-        env=env,
+        [path, *words],
+        cwd=folder,
+        env=os.environ | env,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -229,8 +361,15 @@ def run(program, tree, name, first, count):
     return done.stdout
 
 
-def first_violation(text):
-    """The smallest seed whose world violates an invariant, and the violation."""
+def first_violation(program, name, first, count):
+    """The smallest seed of some worlds that violates an invariant, and the violation."""
+    text = output(
+        program,
+        ["chaos::virtual_world::in_virtual_time", "--nocapture"],
+        LACUNA_MUTANT=name,
+        LACUNA_SIMULATE_SEEDS=str(count),
+        LACUNA_SIMULATE_FROM=str(first),
+    )
     found = []
     for world in re.split(r"(?=^seed \d+: )", text, flags=re.M):
         seed, violation = SEED.match(world), VIOLATED.search(world)
@@ -239,16 +378,24 @@ def first_violation(text):
     return min(found, default=None)
 
 
-def search(program, tree, name, seeds):
+def search(program, name, seeds):
     """Worlds until the first violation, in batches that grow; None without one."""
     first, batch = 1, 20
     while first <= seeds:
         count = min(batch, seeds - first + 1)
-        found = first_violation(run(program, tree, name, first, count))
+        found = first_violation(program, name, first, count)
         if found:
             return found
         first, batch = first + count, batch * 2
     return None
+
+
+def failures(programs, name):
+    """The number of failed tests of a suite, and the first of them; None without one."""
+    failed = []
+    for program in programs:
+        failed += sorted(FAILED.findall(output(program, [], LACUNA_MUTANT=name)))
+    return (len(failed), failed[0]) if failed else None
 
 
 def main():
@@ -263,7 +410,9 @@ def main():
     options = options.parse_args()
     known = [mutant[0] for mutant in MUTANTS]
     if options.list:
-        print("\n".join(f"{name:22} {meaning}" for name, meaning, *_ in MUTANTS))
+        sources()
+        for name, meaning, *_ in MUTANTS:
+            print(f"{name:22} {package_of(name):26} {meaning}")
         return
     unknown = sorted(set(options.names) - set(known))
     if unknown:
@@ -275,27 +424,38 @@ def main():
     tree = target / "tree"
     write(sources(), tree)
     print("mutants: building a copy with all bugs", file=sys.stderr)
-    program = build(tree, target)
-    clean = first_violation(run(program, tree, "none", 1, options.clean))
-    if clean:
-        fail(f"without a bug, seed {clean[0]} violates: {clean[1]}")
+    packages = sorted({package_of(name) for name in names})
+    programs = build(tree, target, packages)
+    for package in packages:
+        tests = programs[package]
+        of_worlds = package == WORLDS
+        clean = first_violation(tests[0], "none", 1, options.clean) if of_worlds else None
+        clean = clean if of_worlds else failures(tests, "none")
+        if clean:
+            fail(f"without a bug, {package} fails: {clean}")
     results = []
     for name in names:
         began = time.monotonic()
-        found = search(program, tree, name, options.seeds)
+        package = package_of(name)
+        tests = programs[package]
+        of_worlds = package == WORLDS
+        found = search(tests[0], name, options.seeds) if of_worlds else failures(tests, name)
         took = time.monotonic() - began
-        seed, violation = found or (None, None)
-        results.append({"bug": name, "worlds": seed, "violation": violation, "s": round(took)})
-        print(f"mutants: {name}: {seed or 'not found'}", file=sys.stderr)
+        count, first = found or (None, None)
+        by = "worlds" if of_worlds else package
+        results.append({"bug": name, "by": by, "count": count, "first": first, "s": round(took)})
+        print(f"mutants: {name}: {by}, {count or 'not found'}", file=sys.stderr)
     if options.json:
         print(json.dumps(results, indent=1))
     else:
-        print("| bug | worlds | first violation |\n|---|---:|---|")
+        print("| bug | by | worlds or failed tests | first |\n|---|---|---:|---|")
         for result in results:
             meaning = next(m[1] for m in MUTANTS if m[0] == result["bug"])
-            worlds = result["worlds"] or f"none of {options.seeds}"
-            print(f"| {meaning} | {worlds} | {result['violation'] or '-'} |")
-    if any(result["worlds"] is None for result in results):
+            count, first = result["count"] or "none", result["first"] or "-"
+            print(f"| {meaning} | {result['by']} | {count} | {first} |")
+        found = sum(result["count"] is not None for result in results)
+        print(f"\nfound: {found} of {len(results)}")
+    if any(result["count"] is None for result in results):
         sys.exit(1)
 
 

@@ -1,6 +1,7 @@
 //! Decisions where distance costs trainers something, and where it does not.
 
 use lacuna_model::{NodeChoice, Policy};
+use lacuna_planner::placement::{Member, Scenarios, set_value};
 use lacuna_planner::{Candidate, Decider, Far, Item, Settings, Situation, Slot, Switches};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -68,6 +69,23 @@ fn decide(
 }
 
 const SIZES: [Policy; 3] = [Policy::Dp, Policy::Milp, Policy::EqualShare];
+
+#[test]
+fn a_node_set_is_worth_its_rate_at_its_tier_until_its_first_departure() {
+    // Ten units a second on each node, of which half is left over two leaves. The nodes leave after
+    // 100, 60 and 30 s, the last is of another kind, and a hit costs 5 s.
+    let trainer = candidate(2, 0, 0, share(2, 0.5));
+    let member = Member {
+        item: &trainer.item,
+        hit: false,
+        start_s: 0.0,
+    };
+    let leave = Scenarios::new(3, vec![100.0, 60.0, 30.0]);
+    let leave = leave.below(on_leaves(&[0, 0, 1])).of_kinds(vec![0, 0, 1]);
+    let value = |nodes: [usize; 2]| set_value(&member, &leave, nodes, 100.0, 0.0);
+    assert_eq!(value([0, 1]), 20.0 * (60.0 - 5.0));
+    assert_eq!(value([0, 2]), 10.0 * (30.0 - 5.0));
+}
 
 #[test]
 fn sizes_take_near_nodes_and_no_more_than_pay() {
