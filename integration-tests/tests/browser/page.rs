@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use lacuna_cli::Config;
 use lacuna_model::{
-    Activity, AgentStatus, Allocation, ClusterId, Controls, Drain, Epoch, Generation, Harm,
-    HoleVerdict, Outcome, Pause, Plan, PlanReport, Solve, Span, Timestamp, TrainerRecord,
-    TrainerVerdict, TroubleKind, Troubled, UseLimit, Verdict,
+    AgentStatus, Allocation, ClusterId, Controls, Drain, Generation, Harm, HoleVerdict, Outcome,
+    Pause, Plan, PlanReport, Solve, Span, Timestamp, TrainerRecord, TrainerVerdict, TroubleKind,
+    Troubled, UseLimit, Verdict,
 };
 use lacuna_runtime::Bus;
 use lacuna_testkit::{TestNats, connect, events, logged_address, node, pool, record, spec};
@@ -184,18 +184,10 @@ impl Page {
         }
         for (name, ms) in [("n00002.hall", 41), ("n00009.hall", 1300)] {
             let status = AgentStatus {
-                node: node(name),
-                epoch: Epoch(1),
-                seq: 1,
-                activity: Activity::Free,
                 released: Some("wanted".to_owned()),
                 leaving: true,
                 gave_back_in: Some(Span::from_ms(ms)),
-                broken: None,
-                ending: None,
-                terms: None,
-                place: None,
-                serves: None,
+                ..lacuna_testkit::status(name)
             };
             let subject = address::agent(id, &node(name));
             bus.publish(&subject, &status, "").await.unwrap();

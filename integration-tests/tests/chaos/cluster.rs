@@ -93,11 +93,7 @@ pub(super) struct View<'a> {
 /// # Errors
 /// The part that has not settled in time.
 pub(super) async fn begin(cluster: &mut impl Cluster) -> Result<(), String> {
-    let submit = Request::Submit {
-        trainers: (0..TRAINERS).map(trainer).collect(),
-        tickets: std::collections::BTreeMap::new(),
-        test_only: false,
-    };
+    let submit = lacuna_testkit::submission((0..TRAINERS).map(trainer).collect());
     let since = Stopwatch::start();
     loop {
         match cluster.view().ask(&submit).await {

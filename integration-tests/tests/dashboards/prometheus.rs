@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use lacuna_testkit::{Missing, Need};
+use lacuna_testkit::{Killed, Missing, Need};
 
 use crate::support;
 
@@ -22,7 +22,7 @@ const FASTER: [(&str, &str); 3] = [
 
 /// A running Prometheus; it ends with this value.
 pub(super) struct Prometheus {
-    child: Child,
+    _child: Killed,
     port: u16,
 }
 
@@ -65,7 +65,10 @@ impl Prometheus {
         for _ in 0..600 {
             let said = std::fs::read_to_string(&path).unwrap();
             if let Some(port) = said_port(&said) {
-                return Ok(Self { child, port });
+                return Ok(Self {
+                    _child: Killed(child),
+                    port,
+                });
             }
             let ended = child.try_wait().unwrap();
             assert_eq!(ended, None, "prometheus ends: {said}");
@@ -123,13 +126,6 @@ impl Prometheus {
         stream.read_to_string(&mut answer).map_err(text)?;
         let (_, body) = answer.split_once("\r\n\r\n").ok_or("no HTTP answer")?;
         Ok(body.to_owned())
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

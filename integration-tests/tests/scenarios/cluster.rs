@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
     pilots: BTreeMap<String, Child>,
     pub(crate) bus: Bus,
     pub(crate) id: ClusterId,
-    pub(crate) nats: TestNats,
+    _nats: TestNats,
     config: PathBuf,
     dir: tempfile::TempDir,
 }
@@ -64,7 +64,7 @@ impl Cluster {
             pilots: BTreeMap::new(),
             bus,
             id,
-            nats,
+            _nats: nats,
             config: path,
             dir,
         }
@@ -145,11 +145,7 @@ impl Cluster {
     /// Submits trainers; all must be accepted.
     pub(crate) async fn submit(&self, trainers: Vec<TrainerSpec>) {
         for chunk in trainers.chunks(100) {
-            let request = Request::Submit {
-                trainers: chunk.to_vec(),
-                tickets: std::collections::BTreeMap::new(),
-                test_only: false,
-            };
+            let request = lacuna_testkit::submission(chunk.to_vec());
             match self.ask(&request).await {
                 Reply::Accepted { trainers } => assert_eq!(trainers.len(), chunk.len()),
                 other => panic!("not accepted: {other:?}"),

@@ -312,11 +312,7 @@ impl Case {
                 let new = self.trainers.iter().filter(|spec| !is_kept(spec));
                 let new: Vec<TrainerSpec> = new.cloned().collect();
                 for chunk in new.chunks(100) {
-                    let request = Request::Submit {
-                        trainers: chunk.to_vec(),
-                        tickets: std::collections::BTreeMap::new(),
-                        test_only: false,
-                    };
+                    let request = lacuna_testkit::submission(chunk.to_vec());
                     let reply = virtual_cluster::ask(&bus, &request).await;
                     assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
                 }

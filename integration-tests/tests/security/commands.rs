@@ -1,13 +1,13 @@
 //! Stale and forged commands: a node obeys none of them.
 
 use std::fs::File;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use lacuna_model::{
-    Action, Activity, AgentStatus, Assignment, Command as Order, Directory, Elastic, Epoch, Launch,
-    Members, NodeId, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, Work,
+    Action, Assignment, Command as Order, Epoch, Launch, Members, NodeId, RunId, Work,
 };
 use lacuna_runtime::Identity;
+use lacuna_testkit::Killed;
 use lacuna_wire::address;
 use lacuna_wire::msg::Renewal;
 
@@ -16,7 +16,7 @@ use crate::support::{count, get};
 
 /// The agent of node `n1`, with a key of its own, as a process.
 struct Agent {
-    child: Child,
+    _child: Killed,
     server: KeyedServer,
     control: Link,
 }
@@ -51,7 +51,7 @@ impl Agent {
             .spawn()
             .unwrap();
         let agent = Self {
-            child,
+            _child: Killed(child),
             server,
             control,
         };
@@ -93,35 +93,10 @@ impl Agent {
     }
 }
 
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn run(run: u64) -> Action {
     Action::Run(Box::new(Assignment {
-        trainer: TrainerId::new("t").unwrap(),
-        run: RunId(run),
-        rank: 0,
-        nodes: 1,
-        launch: Launch::Simulated.into(),
-        throughput: ScalingCurve::linear(1.0, 1).unwrap(),
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
         work: Work::Samples(1e9),
-        samples_before: 0.0,
-        owed: 0.0,
-        since: Timestamp::from_unix(0),
-        checkpoint: None,
-        store: None,
-        token: None,
-        owner: None,
-        shared_account: None,
+        ..lacuna_testkit::assignment("t", run, Launch::Simulated)
     }))
 }
 
@@ -293,18 +268,7 @@ async fn only_control_names_the_members_of_a_program() {
     };
     let names = agent.server.dir.path().join("names");
     let script = format!("echo $LACUNA_MEMBERS > {}; sleep 600", names.display());
-    part.launch = Launch::Command {
-        program: "/bin/sh".to_owned(),
-        args: vec!["-c".to_owned(), script],
-        env: std::collections::BTreeMap::new(),
-        checkpoint_dir: None,
-        directory: Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
-        elastic: Elastic::Restart,
-    }
-    .into();
+    part.launch = lacuna_testkit::shell(&script).into();
     let subject = address::members(&agent.server.id, &part.trainer);
     let members = |run, node: &str| Members {
         trainer: part.trainer.clone(),
@@ -388,20 +352,7 @@ async fn the_key_of_a_node_speaks_of_no_other_node() {
         .await
         .unwrap();
     let thief = agent.server.connect("agent-n1").await;
-    let status = |node: &str| AgentStatus {
-        node: NodeId::new(node).unwrap(),
-        epoch: Epoch(0),
-        seq: 0,
-        activity: Activity::Free,
-        released: None,
-        leaving: false,
-        gave_back_in: None,
-        broken: None,
-        ending: None,
-        terms: None,
-        place: None,
-        serves: None,
-    };
+    let status = lacuna_testkit::status;
     let own = NodeId::new("n1").unwrap();
     let subject = address::agent(&agent.server.id, &own);
     thief

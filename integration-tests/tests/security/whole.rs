@@ -5,8 +5,9 @@ use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use lacuna_testkit::Killed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -16,7 +17,8 @@ use crate::support::{count, get};
 
 /// A running `lacuna up --secure`.
 pub(crate) struct Up {
-    child: Child,
+    /// Its children end with it.
+    child: Killed,
     pub(crate) dir: PathBuf,
 }
 
@@ -41,7 +43,7 @@ impl Up {
             .spawn()
             .unwrap();
         let up = Self {
-            child,
+            child: Killed(child),
             dir: dir.to_owned(),
         };
         until("lacuna up --secure is up", || {
@@ -115,14 +117,6 @@ impl Up {
         assert!(!nats.contains("Violation"), "{nats}");
         let said = std::fs::read_to_string(self.dir.join("up.log")).unwrap();
         assert!(!said.contains("died"), "{said}");
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        // Its children end with it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

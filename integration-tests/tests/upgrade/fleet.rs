@@ -185,11 +185,7 @@ impl Fleet {
     }
 
     pub(crate) async fn submits(&self, spec: TrainerSpec) {
-        let request = Request::Submit {
-            trainers: vec![spec],
-            tickets: std::collections::BTreeMap::new(),
-            test_only: false,
-        };
+        let request = lacuna_testkit::submission(vec![spec]);
         let reply = self.ask(&request).await;
         assert!(matches!(reply, Reply::Accepted { .. }), "{reply:?}");
     }
