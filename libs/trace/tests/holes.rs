@@ -10,7 +10,6 @@ use lacuna_skip::{data, or_skip};
 use lacuna_trace::{
     Compression, HoleList, HoleReader, HoleWriter, ReadError, Refused, read_holes, read_nodes,
 };
-use proptest::prelude::*;
 
 const HEAD: &str = "node,idle_from,idle_until,censored\n";
 
@@ -210,32 +209,4 @@ fn the_trace_has_the_number_of_holes_of_its_description() {
     assert_eq!(list.refused, Refused::default());
     let nodes = read_nodes(&path.with_file_name("nodes.txt")).unwrap();
     assert_eq!(nodes.len(), 4_734);
-}
-
-proptest! {
-    #[test]
-    fn mutated_lists_never_panic(
-        at in 0_usize..200,
-        with in proptest::collection::vec(any::<u8>(), 0..6),
-        cut in 0_usize..6,
-    ) {
-        let mut bytes = packed(
-            &[hole("n01", 1_500, 20_000, false), hole("n02", 2_000, 30_000, true), hole("n01", 25_000, 31_000, false)],
-            Compression::Plain,
-        );
-        let at = at.min(bytes.len());
-        let end = (at + cut).min(bytes.len());
-        bytes.splice(at..end, with);
-        if let Ok(list) = HoleReader::new(Path::new("x"), bytes.as_slice()).and_then(HoleList::collect) {
-            prop_assert!(list.records.len() <= 20);
-            prop_assert!(list.records.iter().all(|r| r.until > r.from));
-        }
-    }
-
-    #[test]
-    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = file(&dir, "x", &bytes);
-        prop_assert!(read_holes(&path).is_err());
-    }
 }

@@ -14,7 +14,6 @@ mod figures;
 mod forecast_policy;
 mod hand;
 mod hostile;
-mod idle_share;
 mod kept;
 mod kinds;
 mod leak;
