@@ -10,14 +10,14 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::{Need, TestNats, data, or_skip, torch_python};
+use lacuna_testkit::{Killed, Need, TestNats, data, lives, or_skip, torch_python};
 
 use lacuna_runtime::nats_server;
 
@@ -48,18 +48,6 @@ fn json(output: &Output) -> Value {
 
 /// An address without a server: the system gives this port to no program.
 const DEAD_URL: &str = "nats://127.0.0.1:1";
-
-fn alive(pid: i32) -> bool {
-    // A zombie has ended; only its parent has not collected it yet.
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        !stat
-            .rsplit(')')
-            .next()
-            .unwrap_or("")
-            .trim_start()
-            .starts_with('Z')
-    })
-}
 
 fn wait_until(what: &str, done: impl FnMut() -> bool) {
     wait_for(30, what, done);
@@ -219,7 +207,7 @@ fn a_child_ends_when_its_parent_is_killed() {
     wait_until("the child has become sleep", || name().trim() == "sleep");
     parent.kill().unwrap();
     parent.wait().unwrap();
-    wait_until("the child has ended", || !alive(child));
+    wait_until("the child has ended", || !lives(child));
 }
 
 #[test]
@@ -230,7 +218,7 @@ fn a_child_without_its_parent_does_not_start() {
 
 /// A running `lacuna up --json`, ended with the test.
 struct Up {
-    child: Child,
+    child: Killed,
     file: Value,
     dir: tempfile::TempDir,
 }
@@ -269,7 +257,11 @@ impl Up {
                 break value;
             }
         };
-        Self { child, file, dir }
+        Self {
+            child: Killed(child),
+            file,
+            dir,
+        }
     }
 
     fn ask(&self, arguments: &[&str]) -> Output {
@@ -287,13 +279,6 @@ impl Up {
             .iter()
             .map(|(name, pid)| (name.clone(), pid.as_i64().unwrap() as i32))
             .collect()
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -360,7 +345,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     let planner = pid(&up, "planner");
     let at = up.file["http"]["planner"].as_str().unwrap().to_owned();
     kill(Pid::from_raw(planner), Signal::SIGKILL).unwrap();
-    wait_until("the planner has ended", || !alive(planner));
+    wait_until("the planner has ended", || !lives(planner));
     wait_until("the planner answers again", || {
         std::net::TcpStream::connect(&at).is_ok()
     });
@@ -378,7 +363,7 @@ fn up_serves_restarts_and_leaves_nothing_behind() {
     kill(Pid::from_raw(up.child.id() as i32), Signal::SIGTERM).unwrap();
     assert!(up.child.wait().unwrap().success());
     for (name, pid) in children {
-        assert!(!alive(pid), "{name} is still there");
+        assert!(!lives(pid), "{name} is still there");
     }
     assert!(!up.dir.path().join("up.json").exists());
 }
@@ -412,7 +397,7 @@ fn a_signal_ends_the_program_that_a_command_waits_for_and_leaves_no_file() {
         wait_until("it is asked", || asked().is_some());
         kill(Pid::from_raw(command.id() as i32), signal).unwrap();
         assert_eq!(command.wait().unwrap().code(), Some(130), "{name}");
-        wait_until("it has ended", || !alive(asked().unwrap()));
+        wait_until("it has ended", || !lives(asked().unwrap()));
         let left = std::fs::read_dir(at("temporary")).unwrap().count();
         assert_eq!(left, 0, "{name}");
     }
@@ -651,7 +636,7 @@ fn a_killed_up_takes_its_children_along() {
     up.child.kill().unwrap();
     up.child.wait().unwrap();
     for (name, pid) in children {
-        wait_until(&format!("{name} has ended"), || !alive(pid));
+        wait_until(&format!("{name} has ended"), || !lives(pid));
     }
 }
 
@@ -1170,18 +1155,6 @@ fn a_wrong_name_among_several_keeps_no_other_from_what_is_asked() {
     }
 }
 
-/// Services one by one, as an operator starts them. They end with the test.
-struct Services(Vec<Child>);
-
-impl Drop for Services {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 #[test]
 fn an_agent_that_speaks_under_another_name_is_named_where_nothing_runs() {
     or_skip!(all_built());
@@ -1215,12 +1188,12 @@ fn an_agent_that_speaks_under_another_name_is_named_where_nothing_runs() {
             .stderr(log);
         command.spawn().unwrap()
     };
-    let mut services = Services(Vec::new());
+    let mut services = Vec::new();
     for service in ["ingest", "forecast", "planner", "control"] {
-        services.0.push(start(service, &[]));
+        services.push(Killed(start(service, &[])));
     }
     let agent = "n1.cluster.local";
-    services.0.push(start("agent", &["--node", agent]));
+    services.push(Killed(start("agent", &["--node", agent])));
     wait_until("control and the agent", || {
         let output = ask(&["nodes", "--all"]);
         String::from_utf8_lossy(&output.stdout).contains(agent)

@@ -10,14 +10,14 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use lacuna_testkit::or_skip;
+use lacuna_testkit::{Killed, or_skip};
 
 use crate::common::all_built;
 
@@ -25,7 +25,7 @@ const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
 
 /// A running `lacuna up`, ended with the test.
 struct Up {
-    child: Child,
+    child: Killed,
     dir: tempfile::TempDir,
 }
 
@@ -48,6 +48,7 @@ impl Up {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             text.push_str(&line.unwrap());
             if serde_json::from_str::<Value>(&text).is_ok() {
+                let child = Killed(child);
                 return Self { child, dir };
             }
         }
@@ -136,13 +137,6 @@ impl Up {
         );
         std::fs::write(&path, line).unwrap();
         self.ask_as(user, &["submit", path.to_str().unwrap()])
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
