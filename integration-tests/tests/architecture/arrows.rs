@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "lacuna-model",
             "lacuna-layers",
             "lacuna-planner",
+            "lacuna-rates",
             "lacuna-records",
             "lacuna-trace",
         ],

@@ -1,6 +1,7 @@
 //! A specification from what is written.
 
 use lacuna_model::{Launch, RescaleCost, Span, SpecError, Staged, TrainerId, TrainerSpec, Work};
+use lacuna_rates::Rates;
 
 use crate::curves::Curves;
 use crate::error::Fault;
@@ -64,7 +65,7 @@ impl Reader<'_> {
             _ => spec,
         };
         if self.purpose == Purpose::Replay && spec.launch != Launch::Simulated {
-            spec.rescale.start_s = Some(spec.start_s());
+            spec.rescale.start_s = Some(Rates::from(&spec).start_s());
             spec.launch = Launch::Simulated;
         }
         Ok((spec, staged))

@@ -2,7 +2,7 @@
 
 use lacuna_model::{
     Action, Basis, Elastic, KindName, KindRates, Launch, Loaders, Loading, NodeKinds, Phase,
-    Progress, ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
+    ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
 };
 use lacuna_rates::{Rates, Shape};
 use lacuna_trainer::controller::{ControllerConfig, Input, OnDemand};

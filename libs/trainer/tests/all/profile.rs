@@ -1,12 +1,9 @@
 //! Trainers without a curve are measured while they train.
 
 use lacuna_model::{Elastic, Launch, Span, TrainerSpec, Work};
-
-use lacuna_model::{Directory, Launch, Progress, RunId, Span, TrainerSpec, Work};
 use lacuna_rates::Rates;
-use lacuna_trainer::controller::Input;
 
-use crate::common::{World, config, plan, spec, trainer};
+use crate::common::{World, config, program, spec, trainer};
 
 fn unknown() -> TrainerSpec {
     TrainerSpec {

@@ -1,7 +1,7 @@
 //! Sizes and distances that were never tried have what the replay of a step says.
 
 use lacuna_model::{
-    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Progress, Replay, Span,
+    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Replay, Span,
     StepCosts, StepElsewhere, Tier, Topology, TrainerRecord,
 };
 use lacuna_rates::Rates;
