@@ -48,7 +48,7 @@ fn idle(case: &Judged) -> Judged {
             evaluation.assignment.value = value;
             evaluation.assignment.owners = owners;
         }
-        Judged::Mixes(..) => panic!("of one kind"),
+        Judged::Mixes(_, value) => *value = 0.0,
     }
     case
 }
