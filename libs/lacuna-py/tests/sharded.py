@@ -75,7 +75,7 @@ def main():
     options.add_argument("--keep", type=int, default=3, help="checkpoints")
     options.add_argument("--busy-at", type=int, default=None, help="step of SHARDED_BUSY's work")
     options.add_argument("--noise", choices=("sgd", "adam"), help="measured with this optimiser")
-    options.add_argument("--slow", help="node whose samples take twice the time; shares follow it")
+    options.add_argument("--slow", help="node whose samples take 3 times as long; shares follow it")
     options.add_argument("--data", choices=("stream", "items"), help="default: indices alone")
     options.add_argument("--turns", action="store_true", help="a second model has its own turn")
     options.add_argument("--into", required=True, help="folder of the logs of steps")
@@ -148,8 +148,8 @@ def main():
                 loss = (guess - y[part]).pow(2).mean() * len(part) / len(indices)
                 (loss - used * len(part) / len(indices)).backward()
                 total += float(loss.detach())
-            times = 2 if options.slow == os.environ.get("LACUNA_NODE") else 1
-            time.sleep(options.sleep + 0.001 * times * len(indices) * bool(options.slow))
+            times = 3 if options.slow == os.environ.get("LACUNA_NODE") else 1
+            time.sleep(options.sleep + 0.004 * times * len(indices) * bool(options.slow))
             if options.turns:
                 run.step(total, optimizers[0])
                 optimizers[1].zero_grad()
