@@ -25,7 +25,7 @@ const NODES: [&str; 6] = ["a01", "a02", "a03", "a04", "a05", "a06"];
 
 /// A running `lacuna up`, ended with the test.
 struct Up {
-    child: Killed,
+    _child: Killed,
     dir: tempfile::TempDir,
 }
 
@@ -48,8 +48,10 @@ impl Up {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             text.push_str(&line.unwrap());
             if serde_json::from_str::<Value>(&text).is_ok() {
-                let child = Killed(child);
-                return Self { child, dir };
+                return Self {
+                    _child: Killed(child),
+                    dir,
+                };
             }
         }
         let ended = child.wait().unwrap();
