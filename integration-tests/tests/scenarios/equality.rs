@@ -268,6 +268,7 @@ impl Case {
             };
             let mut record = TrainerRecord::new(spec.clone(), order);
             record.goodput = Some(Box::new(Goodput {
+                kind: None,
                 at: self.start,
                 sizes: curve.points().iter().map(size).collect(),
             }));

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ScalingCurve, Timestamp};
+use crate::{KindName, ScalingCurve, Timestamp};
 
 /// The batch of a trainer, and what its size is worth. Sources: McCandlish et al. (arXiv
 /// 1812.06162); Pollux (OSDI 2021), section 3.1.
@@ -118,6 +118,9 @@ impl Sizing {
 pub struct Goodput {
     /// When it was found, in the cluster's time.
     pub at: Timestamp,
+    /// The kind of nodes on which its steps were timed, if its trainer has rates by kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KindName>,
     /// By node count, fewest first. Beyond the last one nothing is gained that is known.
     pub sizes: Vec<GoodputAt>,
 }

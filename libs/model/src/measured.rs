@@ -1,11 +1,12 @@
 //! What is known of a trainer's rates and costs beside what its owner submitted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Distance, NodeId, Replay, ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord, is_default,
+    Distance, KindName, NodeId, Replay, ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord,
+    is_default,
 };
 
 /// What was measured of a trainer, and what decisions go by for it. `lacuna_rates` says which of this
@@ -17,6 +18,10 @@ pub struct Measured {
     /// Rates at the tiers from 1 on, each by node count, fewest nodes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apart: Vec<Vec<MeasuredRate>>,
+    /// The same of each kind of nodes, of a trainer with rates by kind: its rates, its replay, and the
+    /// curve and the distance that are in force. Costs are the trainer's.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kinds: BTreeMap<KindName, Measured>,
     /// What the newest replay of a step that can be trusted says of other counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Box<Replay>>,
@@ -158,7 +163,31 @@ impl Measured {
     /// Whether no rate was measured.
     #[must_use]
     pub fn is_without_rate(&self) -> bool {
-        self.rates.is_empty() && self.apart.iter().all(Vec::is_empty)
+        self.by_kind()
+            .all(|(_, of)| of.at_all_tiers().next().is_none())
+    }
+
+    /// What was measured of all nodes alike, and of each kind.
+    pub fn by_kind(&self) -> impl Iterator<Item = (Option<&KindName>, &Self)> {
+        let kinds = self.kinds.iter().map(|(kind, of)| (Some(kind), of));
+        std::iter::once((None, self)).chain(kinds)
+    }
+
+    /// What was measured of a kind, or of all nodes alike.
+    #[must_use]
+    pub fn of(&self, kind: Option<&KindName>) -> Option<&Self> {
+        match kind {
+            None => Some(self),
+            Some(kind) => self.kinds.get(kind),
+        }
+    }
+
+    /// The same, to change it.
+    pub fn of_mut(&mut self, kind: Option<&KindName>) -> &mut Self {
+        match kind {
+            None => self,
+            Some(kind) => self.kinds.entry(kind.clone()).or_default(),
+        }
     }
 
     /// All rates, each with its tier.

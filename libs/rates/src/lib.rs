@@ -14,15 +14,16 @@
 //! | a loader's rate | what it brings its trainer | submitted | | |
 //! | the rate of a size on near nodes | measured there, of itself | of a relative | measured farther apart, without what that tier costs | replayed, then a line through these; submitted while none is known |
 //! | the rate of a kind of nodes | as above, of sets of this kind alone | submitted | | |
-//! | the rate of two kinds together | submitted | | | |
+//! | the rate of two kinds together | submitted, times what each alone has in force over what was submitted of it | | | |
 //! | the share that is left at a tier | measured rates of the tier | submitted | replayed, over links of its owner's trainers | all of it |
 //! | the crowd on uplinks | counted where nodes are given | | | |
-//! | growing and shrinking | measured of itself | of a relative | a start, if changes start the program again | submitted |
-//! | a start | measured, of itself or of a trainer of the same program, the newest | submitted | | |
+//! | learning a second | timed on this kind | timed on another kind, times the rate here over the rate there | the rate | |
+//! | growing and shrinking | measured of itself | a start, if changes start the program again | of a relative | submitted |
+//! | a start | submitted, if the owner states a curve and a start | measured, of itself or of a trainer of the same program: the newest | submitted, else that of growing | |
 //!
 //! A curve or a cost in force is replaced when it is off by more than a few percent, since every
-//! replacement makes a new plan. A kind of nodes has the rate of the crowded tier as a share of its
-//! rate on near nodes, as every mix has: distance is measured over all kinds alike.
+//! replacement makes a new plan. Of a trainer with rates by kind, distance costs what it costs the
+//! kind whose curve stands for the trainer where kinds are not told apart.
 
 mod costs;
 mod links;
@@ -33,8 +34,8 @@ mod shape;
 mod stats;
 
 pub use costs::{Pauses, is_off};
-pub use observed::Observed;
-pub use rates::{Rate, Rates};
+pub use observed::{Observed, Site};
+pub use rates::{Rate, Rates, on_kind};
 pub use relatives::OfRelatives;
 pub use shape::{Mix, NO_NODES, Shape};
 

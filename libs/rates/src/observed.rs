@@ -23,12 +23,16 @@
 //! costs at another count, or through the rate itself. The measured rates of the tiers from 1 on are
 //! what distance costs (`Distance::Measured`). A tier without a measurement, below a measured one,
 //! costs nothing. What a trainer that was never apart has, `links.rs` says.
+//!
+//! A trainer with rates by kind of node is measured on nodes of one kind, and has a curve of each
+//! such kind. Nodes of several kinds together are not measured.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    CurvePoint, Distance, MeasuredRate, Progress, Replay, RunId, ScalingCurve, StepCosts, Tier,
-    Timestamp, TrainerRecord,
+    CurvePoint, Distance, KindName, Measured, MeasuredRate, NodeId, NodeKinds, Progress, Replay,
+    RunId, ScalingCurve, StepCosts, Tier, Timestamp, Topology, TrainerRecord, TrainerSpec,
 };
 
 use crate::links::over_links;
@@ -102,12 +106,47 @@ impl Pairs {
     }
 }
 
+/// Where an incarnation trains, as far as its rate depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    /// The kind of all its nodes; nothing for a trainer to which all nodes are alike.
+    pub kind: Option<KindName>,
+    /// How far apart they are.
+    pub tier: Tier,
+}
+
+impl Site {
+    /// The site of these nodes of a trainer; nothing of nodes of several kinds, which are not measured.
+    #[must_use]
+    pub fn of(
+        spec: &TrainerSpec,
+        nodes: &[NodeId],
+        kinds: &NodeKinds,
+        topology: &Topology,
+    ) -> Option<Self> {
+        let tier = topology.tier(nodes);
+        if spec.kinds.is_any() {
+            return Some(Self { kind: None, tier });
+        }
+        let kind = kinds.of(nodes.first()?)?;
+        let is_one = nodes.iter().all(|node| kinds.of(node) == Some(kind));
+        let kind = Some(kind.clone());
+        is_one.then_some(Self { kind, tier })
+    }
+}
+
+/// The rates of one kind, or of all nodes alike.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct OfKind {
+    pairs: BTreeMap<Place, Pairs>,
+    /// The rates through which the present curve goes.
+    in_force: BTreeMap<Place, f64>,
+}
+
 /// State of a trainer's measured rates beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observed {
-    pairs: BTreeMap<Place, Pairs>,
-    /// The rates through which the present curves go.
-    in_force: BTreeMap<Place, f64>,
+    kinds: BTreeMap<Option<KindName>, OfKind>,
     last: Option<(RunId, Timestamp, f64)>,
     /// By tier from 1 on: the time of a byte over that on one leaf, where others have shown it.
     links: Vec<Option<f64>>,
@@ -119,8 +158,17 @@ impl Observed {
     /// Goes on from a record.
     #[must_use]
     pub fn resumed(record: &TrainerRecord) -> Self {
+        let known = record
+            .measured
+            .iter()
+            .flat_map(|measured| measured.by_kind());
+        let kinds = known.map(|(kind, of)| {
+            let in_force = places(of);
+            let pairs = BTreeMap::new();
+            (kind.cloned(), OfKind { pairs, in_force })
+        });
         Self {
-            in_force: places(record),
+            kinds: kinds.collect(),
             ..Self::default()
         }
     }
@@ -133,9 +181,8 @@ impl Observed {
             .map(|(_, seconds)| seconds)
     }
 
-    /// Takes a report of the present incarnation, whose nodes are at `tier`. Returns whether a
-    /// curve was replaced.
-    pub fn observe(&mut self, record: &mut TrainerRecord, report: &Progress, tier: Tier) -> bool {
+    /// Takes a report of the present incarnation. Returns whether a curve was replaced.
+    pub fn observe(&mut self, record: &mut TrainerRecord, report: &Progress, site: &Site) -> bool {
         let nodes = record.nodes.len() as u32;
         if nodes == 0 || report.owed > 0.0 || report.samples <= 0.0 {
             return false;
@@ -154,9 +201,11 @@ impl Observed {
             return false;
         }
         self.newest = Some((run, seconds));
-        let measured = record.measured.get_or_insert_default();
+        let (kind, tier) = (site.kind.as_ref(), site.tier);
+        let measured = record.measured.get_or_insert_default().of_mut(kind);
+        let of = self.kinds.entry(site.kind.clone()).or_default();
         let known = measured.rate(nodes, tier);
-        let pairs = self.pairs.entry((nodes, tier)).or_insert_with(|| {
+        let pairs = of.pairs.entry((nodes, tier)).or_insert_with(|| {
             let own = known.filter(|known| known.from.is_none());
             own.map_or_else(Pairs::default, |own| Pairs::of(own, seconds))
         });
@@ -164,56 +213,79 @@ impl Observed {
         let Some(rate) = pairs.measured(nodes, report.at) else {
             return false;
         };
-        let before = self.in_force.get(&(nodes, tier)).copied();
+        let before = of.in_force.get(&(nodes, tier)).copied();
         let is_new = before.is_none_or(|before| (rate.rate - before).abs() > OFF * before);
         measured.put(tier, rate);
-        is_new && self.enforce(record)
+        is_new && self.enforce_of(record, kind)
     }
 
-    /// Takes the replay of a step of the present incarnation, whose nodes are at `tier`. Returns
-    /// whether a curve was replaced.
+    /// Takes the replay of a step of the present incarnation. Returns whether a curve was replaced.
     pub fn replayed(
         &mut self,
         record: &mut TrainerRecord,
         costs: &StepCosts,
-        tier: Tier,
+        site: &Site,
         at: Timestamp,
     ) -> bool {
+        let (kind, tier) = (site.kind.as_ref(), site.tier);
         let nodes = record.nodes.len() as u32;
         let all = nodes.saturating_mul(record.spec.launch.workers_per_node());
         let found = Replay::of(costs, nodes, tier, at).filter(|_| costs.members == all);
         let Some(mut replay) = found else {
             return false;
         };
-        let most = record.spec.max_nodes;
-        judge(&mut replay, &places(record), most);
+        let known = record.measured.as_deref().and_then(|m| m.of(kind));
+        judge(
+            &mut replay,
+            &known.map(places).unwrap_or_default(),
+            record.spec.max_nodes,
+        );
         let judged = |replay: Option<&Replay>| {
             replay.map_or((0, None), |one| (one.judged.rates.len(), one.judged.limit))
         };
-        let before = record.measured.as_deref().and_then(|m| m.replay.as_deref());
-        let is_other = judged(before) != judged(Some(&replay));
+        let is_other = judged(known.and_then(|of| of.replay.as_deref())) != judged(Some(&replay));
         let rates = Rates::of(record);
-        let known = rates.curve();
+        let known = rates.curve_of(kind);
         let is_off = |point: &CurvePoint| {
-            let before = known.at(point.nodes);
+            let before = known.map_or(0.0, |curve| curve.at(point.nodes));
             (point.rate - before).abs() > OFF * before
         };
         let is_new = is_other || replay.judged.rates.iter().any(is_off);
-        record.measured.get_or_insert_default().replay = Some(Box::new(replay));
-        is_new && self.enforce(record)
+        let measured = record.measured.get_or_insert_default();
+        measured.of_mut(kind).replay = Some(Box::new(replay));
+        is_new && self.enforce_of(record, kind)
     }
 
     /// Lays the curves through the measured rates. Returns whether one is another one.
     pub fn enforce(&mut self, record: &mut TrainerRecord) -> bool {
-        self.in_force = places(record);
-        let spec = &record.spec;
+        let known = record
+            .measured
+            .iter()
+            .flat_map(|measured| measured.by_kind());
+        let kinds: Vec<Option<KindName>> = known.map(|(kind, _)| kind.cloned()).collect();
+        let mut changed = false;
+        for kind in kinds {
+            changed |= self.enforce_of(record, kind.as_ref());
+        }
+        changed
+    }
+
+    fn enforce_of(&mut self, record: &mut TrainerRecord, kind: Option<&KindName>) -> bool {
+        // Of its sizes on this kind alone.
+        let spec = match kind {
+            None => Cow::Borrowed(&record.spec),
+            Some(kind) => Cow::Owned(record.spec.on_kind(kind)),
+        };
         let Some(measured) = record.measured.as_deref_mut() else {
             return false;
         };
-        let mut points = near(&self.in_force);
+        let measured = measured.of_mut(kind);
+        let of = self.kinds.entry(kind.cloned()).or_default();
+        of.in_force = places(measured);
+        let mut points = near(&of.in_force);
         let mut replay = measured.replay.as_deref_mut();
         if let Some(replay) = &mut replay {
-            judge(replay, &self.in_force, spec.max_nodes);
+            judge(replay, &of.in_force, spec.max_nodes);
             let rates = &replay.judged.rates;
             points.extend(rates.iter().map(|point| (point.nodes, point.rate)));
         }
@@ -234,8 +306,13 @@ impl Observed {
         };
         let known = &mut measured.in_force;
         let now = known.distance.as_ref().unwrap_or(&spec.distance);
-        let distance = apart(&self.in_force, &curve)
-            .or_else(|| over_links(replay.as_deref()?, &self.links, now));
+        let distance = apart(&of.in_force, &curve).or_else(|| {
+            over_links(
+                replay.as_deref().filter(|_| kind.is_none())?,
+                &self.links,
+                now,
+            )
+        });
         let farther = distance.filter(|distance| distance != now);
         let is_farther = farther.is_some();
         known.distance = farther.or_else(|| known.distance.take());
@@ -245,9 +322,9 @@ impl Observed {
     }
 }
 
-/// The measured rates of a record.
-fn places(record: &TrainerRecord) -> BTreeMap<Place, f64> {
-    let rates = record.measured.iter().flat_map(|m| m.at_all_tiers());
+/// The measured rates of a kind.
+fn places(measured: &Measured) -> BTreeMap<Place, f64> {
+    let rates = measured.at_all_tiers();
     rates
         .map(|(tier, rate)| ((rate.nodes, tier), rate.rate))
         .collect()
@@ -328,8 +405,11 @@ impl Observed {
         let links = of.links();
         let mut taken = links != self.links;
         self.links = links;
-        for ((nodes, tier), rate) in of.rates {
-            let measured = record.measured.get_or_insert_default();
+        for ((kind, (nodes, tier)), rate) in of.rates {
+            let measured = record
+                .measured
+                .get_or_insert_default()
+                .of_mut(kind.as_ref());
             let known = measured.rate(nodes, tier);
             if known.is_none_or(|known| known.from.is_some() && *known != rate) {
                 measured.put(tier, rate);

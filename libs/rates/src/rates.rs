@@ -1,10 +1,11 @@
 //! The rates of one trainer.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Basis, Distance, InForce, KindName, Launch, NodeId, NodeKinds, RescaleCost, ScalingCurve, Tier,
-    Timestamp, Topology, TrainerRecord, TrainerSpec, among,
+    Basis, Distance, InForce, KindName, Launch, Measured, NodeId, NodeKinds, RescaleCost,
+    ScalingCurve, Tier, Timestamp, Topology, TrainerRecord, TrainerSpec, among,
 };
 
 use crate::{Mix, Shape};
@@ -14,9 +15,52 @@ use crate::{Mix, Shape};
 pub struct Rates<'a> {
     spec: &'a TrainerSpec,
     record: Option<&'a TrainerRecord>,
+    /// What was measured of all nodes alike, or of the kind whose curve stands for the trainer.
+    measured: Option<&'a Measured>,
     curve: Cow<'a, ScalingCurve>,
     /// How much faster it is than submitted, on all nodes alike: a loader, by what it brings.
     scale: f64,
+}
+
+/// The kind whose curve stands for a trainer where kinds are not told apart; nothing for a trainer to
+/// which all nodes are alike.
+fn stands_for(spec: &TrainerSpec) -> Option<&KindName> {
+    let is_it = |kind: &&KindName| spec.kinds.curve(kind) == Some(&spec.throughput);
+    spec.kinds.names().find(is_it)
+}
+
+/// The trainer where all nodes are of one kind that it can use: its curve, and what was measured, are
+/// those of this kind.
+#[must_use]
+pub fn on_kind(record: &TrainerRecord, kind: &KindName) -> TrainerRecord {
+    let mut record = record.clone();
+    if !record.spec.kinds.is_any() {
+        let rates = Rates::of(&record);
+        let learning = rates
+            .learning()
+            .zip(rates.curve_of(Some(kind)))
+            .map(|(of, there)| {
+                let share = |nodes: u32| there.at(nodes) / rates.curve().at(nodes);
+                let points = of.points().iter();
+                points
+                    .map(|p| p.rate * share(p.nodes))
+                    .collect::<Vec<f64>>()
+            });
+        if let (Some(goodput), Some(there)) = (&mut record.goodput, learning) {
+            goodput.kind = None;
+            let sizes = goodput.sizes.iter_mut().zip(there);
+            sizes.for_each(|(size, rate)| size.rate = rate);
+        }
+        record.spec = record.spec.on_kind(kind);
+        if let Some(all) = record.measured.as_deref_mut() {
+            let of = std::mem::take(&mut all.kinds)
+                .remove(kind)
+                .unwrap_or_default();
+            (all.rates, all.apart, all.replay) = (of.rates, of.apart, of.replay);
+            (all.in_force.curve, all.in_force.distance) = (of.in_force.curve, of.in_force.distance);
+        }
+    }
+    record
 }
 
 /// A rate on a node set.
@@ -37,6 +81,7 @@ impl<'a> From<&'a TrainerSpec> for Rates<'a> {
         Self {
             spec,
             record: None,
+            measured: None,
             curve: Cow::Borrowed(&spec.throughput),
             scale: 1.0,
         }
@@ -69,10 +114,26 @@ impl<'a> Rates<'a> {
                 ..submitted
             };
         }
+        let all = record.measured.as_deref();
+        let measured = all.and_then(|all| all.of(stands_for(&record.spec)));
+        let curve = measured.and_then(|of| of.in_force.curve.as_ref());
         Self {
-            curve: Cow::Borrowed(known.curve.as_ref().unwrap_or(&record.spec.throughput)),
+            measured,
+            curve: Cow::Borrowed(curve.unwrap_or(&record.spec.throughput)),
             ..submitted
         }
+    }
+
+    /// The curve on near nodes of a kind alone, if it runs there.
+    #[must_use]
+    pub fn curve_of(&self, kind: Option<&KindName>) -> Option<&ScalingCurve> {
+        let Some(kind) = kind else {
+            return Some(self.curve());
+        };
+        let measured = self.record.and_then(|record| record.measured.as_deref());
+        let of = measured.and_then(|all| all.kinds.get(kind));
+        let curve = of.and_then(|of| of.in_force.curve.as_ref());
+        curve.or_else(|| self.spec.kinds.curve(kind))
     }
 
     /// What its owner submitted.
@@ -107,8 +168,25 @@ impl<'a> Rates<'a> {
     /// What distance costs.
     #[must_use]
     pub fn distance(&self) -> &'a Distance {
-        let known = self.known().and_then(|known| known.distance.as_ref());
+        let known = self.measured.and_then(|of| of.in_force.distance.as_ref());
         known.unwrap_or(&self.spec.distance)
+    }
+
+    /// How much it learns a second by count of near nodes, if its program says enough for that. On
+    /// another kind than that on which its steps were timed it is as much faster as its rate.
+    #[must_use]
+    pub fn learning(&self) -> Option<ScalingCurve> {
+        let found = self.record?.goodput.as_deref()?;
+        let curve = found.curve()?;
+        let of = self
+            .curve_of(found.kind.as_ref())
+            .filter(|_| found.kind.is_some());
+        let Some(of) = of else {
+            return Some(curve);
+        };
+        let points = curve.points().iter();
+        let there = points.map(|p| (p.nodes, p.rate * self.curve.at(p.nodes) / of.at(p.nodes)));
+        ScalingCurve::new(there).ok()
     }
 
     /// Samples/s on a mix of near nodes of these kinds; nothing where it cannot run. A trainer without
@@ -124,9 +202,33 @@ impl<'a> Rates<'a> {
         } else if kinds.is_any() {
             second.is_none().then(|| self.curve.at(all))
         } else {
-            let rate = kinds.rate(first, second.unwrap_or((first.0, 0)))?;
-            Some(rate * self.scale)
+            self.together(first, second)
         }
+    }
+
+    /// Samples/s on near nodes of one or two kinds. What is in force of each kind alone changes what
+    /// was submitted of both together.
+    fn together(&self, first: (&KindName, u32), second: Option<(&KindName, u32)>) -> Option<f64> {
+        let rate = self
+            .spec
+            .kinds
+            .rate(first, second.unwrap_or((first.0, 0)))?;
+        let is_measured = |all: &Measured| !all.kinds.is_empty();
+        let all = self.record.and_then(|record| record.measured.as_deref());
+        if !all.is_some_and(is_measured) {
+            return Some(rate * self.scale);
+        }
+        let alone = [Some(first), second].into_iter().flatten();
+        let sums = alone.fold((0.0, 0.0), |(known, submitted), (kind, nodes)| {
+            let of = |curve: Option<&ScalingCurve>| curve.map_or(0.0, |curve| curve.at(nodes));
+            let now = of(self.curve_of(Some(kind)));
+            (known + now, submitted + of(self.spec.kinds.curve(kind)))
+        });
+        Some(match (second, sums) {
+            (None, (known, _)) => known,
+            (Some(_), (known, submitted)) if submitted > 0.0 => rate * known / submitted,
+            _ => rate,
+        })
     }
 
     /// Samples/s on near nodes by their kinds, 0 where it cannot train on them. Nothing where kinds are
@@ -137,9 +239,22 @@ impl<'a> Rates<'a> {
         nodes: impl IntoIterator<Item = &'n NodeId>,
         kinds: &NodeKinds,
     ) -> Option<f64> {
-        let own = &self.spec.kinds;
-        let tells_apart = !own.is_any() && !kinds.is_empty();
-        tells_apart.then(|| own.rate_on(nodes, kinds).unwrap_or(0.0) * self.scale)
+        if self.spec.kinds.is_any() || kinds.is_empty() {
+            return None;
+        }
+        let mut counts: BTreeMap<&KindName, u32> = BTreeMap::new();
+        for node in nodes {
+            let Some(kind) = kinds.of(node) else {
+                return Some(0.0);
+            };
+            *counts.entry(kind).or_default() += 1;
+        }
+        let mut counts = counts.into_iter();
+        let rate = match (counts.next(), counts.next(), counts.next()) {
+            (Some(first), second, None) => self.together(first, second),
+            _ => None,
+        };
+        Some(rate.unwrap_or(0.0))
     }
 
     /// The rate on a shape. `names` are the kinds of its mix, or none where all nodes are alike.
@@ -153,7 +268,12 @@ impl<'a> Rates<'a> {
         };
         let tier = Tier(u8::try_from(shape.tier).unwrap_or(u8::MAX));
         let value = near * self.left(nodes, tier, shape.crowd);
-        let basis = self.basis(nodes, tier);
+        let mut used = names.iter().zip(shape.mix).filter(|(_, nodes)| *nodes > 0);
+        let basis = match (self.spec.kinds.is_any(), used.next(), used.next()) {
+            (true, ..) | (_, None, _) => self.basis(nodes, tier),
+            (false, Some((kind, _)), None) => self.basis_of(Some(kind), nodes, tier),
+            (false, Some(_), Some(_)) => Basis::Submitted,
+        };
         let doubt = self.doubt(&basis);
         Rate {
             value,
@@ -202,9 +322,16 @@ impl<'a> Rates<'a> {
         self.record.map_or(0.0, of)
     }
 
-    /// What the rate on `nodes` nodes at a tier rests on.
+    /// What the rate on `nodes` nodes at a tier rests on; of a trainer with kinds, that of the kind
+    /// which stands for them.
     #[must_use]
     pub fn basis(&self, nodes: u32, tier: Tier) -> Basis {
+        self.basis_of(stands_for(self.spec), nodes, tier)
+    }
+
+    /// The same on nodes of a kind.
+    #[must_use]
+    pub fn basis_of(&self, kind: Option<&KindName>, nodes: u32, tier: Tier) -> Basis {
         if self.known().is_some_and(|known| known.gain.is_some()) {
             return Basis::Brings;
         }
@@ -212,7 +339,7 @@ impl<'a> Rates<'a> {
             return Basis::Submitted;
         }
         let measured = self.record.and_then(|record| record.measured.as_deref());
-        let Some(measured) = measured else {
+        let Some(measured) = measured.and_then(|all| all.of(kind)) else {
             return Basis::Assumed;
         };
         match measured.rate(nodes, tier) {
@@ -228,8 +355,7 @@ impl<'a> Rates<'a> {
         match basis {
             Basis::Measured(rate) => Some(of(rate)),
             Basis::Between { below, above } => {
-                let measured = self.record?.measured.as_deref()?;
-                let rates = measured.at_all_tiers().map(|(_, rate)| rate);
+                let rates = self.measured?.at_all_tiers().map(|(_, rate)| rate);
                 let ends = rates.filter(|rate| rate.nodes == *below || rate.nodes == *above);
                 ends.map(of).max_by(f64::total_cmp)
             }
@@ -316,8 +442,6 @@ impl<'a> Rates<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use lacuna_model::{
         CurvePoint, Directory, Elastic, Judged, KindRates, Loading, MeasuredPause, MeasuredRate,
         MeasuredStart, Replay, RunId, TrainerId, Work,

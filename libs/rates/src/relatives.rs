@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Timestamp, TrainerId,
+    KindName, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Timestamp, TrainerId,
     TrainerRecord,
 };
 
@@ -61,7 +61,7 @@ fn same_program(one: &Launch, other: &Launch) -> bool {
 #[derive(Debug, Default)]
 pub struct OfRelatives {
     /// The newest rate at each place.
-    pub(crate) rates: BTreeMap<Place, MeasuredRate>,
+    pub(crate) rates: BTreeMap<(Option<KindName>, Place), MeasuredRate>,
     pub(crate) up: Option<MeasuredPause>,
     pub(crate) down: Option<MeasuredPause>,
     /// The newest start of the same program, in any family.
@@ -123,9 +123,12 @@ impl OfRelatives {
     }
 
     fn add(&mut self, id: &TrainerId, measured: &Measured) {
-        let own = measured.at_all_tiers();
-        for (tier, rate) in own.filter(|(_, rate)| rate.from.is_none()) {
-            let place = (rate.nodes, tier);
+        let all = measured.by_kind().flat_map(|(kind, of)| {
+            let rates = of.at_all_tiers();
+            rates.map(move |(tier, rate)| (kind, tier, rate))
+        });
+        for (kind, tier, rate) in all.filter(|(_, _, rate)| rate.from.is_none()) {
+            let place = (kind.cloned(), (rate.nodes, tier));
             let rate = MeasuredRate {
                 from: Some(id.clone()),
                 ..rate.clone()

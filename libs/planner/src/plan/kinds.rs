@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use lacuna_model::{KindName, MOST_KINDS, NodeId, NodeKinds, Phase, Pool, TrainerRecord, Verdict};
+use lacuna_rates::on_kind;
 
 use crate::problem::Mix;
 
@@ -50,14 +51,10 @@ pub(crate) fn of_one_kind<'a>(
     {
         return Cow::Borrowed(trainers);
     }
-    let plain = trainers.iter().map(|record| {
-        let spec = record.spec.on_kind(kind);
-        TrainerRecord {
-            spec,
-            ..record.clone()
-        }
-    });
-    plain.collect()
+    trainers
+        .iter()
+        .map(|record| on_kind(record, kind))
+        .collect()
 }
 
 impl<'a> PlannedKinds<'a> {

@@ -29,7 +29,7 @@ pub(crate) struct Roster {
 struct Known {
     /// The trainer as it was when its kind was made.
     spec: TrainerSpec,
-    in_force: InForce,
+    in_force: Vec<InForce>,
     goodput: Option<Box<Goodput>>,
     costs: Costs,
     kind: Kind,
@@ -211,7 +211,7 @@ impl Known {
     fn is_of(&self, record: &TrainerRecord, pilot_s: f64) -> bool {
         let of = (&self.spec, &self.goodput, self.costs);
         of == (&record.spec, &record.goodput, costs(record, pilot_s))
-            && record.in_force().unwrap_or(&InForce::default()) == &self.in_force
+            && in_force(record).eq(&self.in_force)
     }
 
     /// Nothing if the trainer's own objective fails too, which is impossible.
@@ -232,14 +232,14 @@ impl Known {
             Ok(kind) => (kind, None),
             Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),
         };
-        let learns = record.goodput.as_ref().and_then(|found| found.curve());
+        let learns = Rates::of(record).learning();
         let kind = match (objective, learns) {
             (Objective::Goodput, Some(curve)) => kind.with_goodput(record, &curve),
             _ => kind,
         };
         Some(Self {
             spec: record.spec.clone(),
-            in_force: record.in_force().cloned().unwrap_or_default(),
+            in_force: in_force(record).cloned().collect(),
             goodput: record.goodput.clone(),
             costs,
             plain: kind.clone(),
@@ -249,6 +249,12 @@ impl Known {
             refused,
         })
     }
+}
+
+/// What is in force of a trainer, on all nodes and on each kind.
+fn in_force(record: &TrainerRecord) -> impl Iterator<Item = &InForce> {
+    let measured = record.measured.iter().flat_map(|all| all.by_kind());
+    measured.map(|(_, of)| &of.in_force)
 }
 
 /// The costs of changes of a trainer, as far as they are measured.

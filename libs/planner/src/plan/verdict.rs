@@ -163,7 +163,7 @@ fn side_by_side(
 
 /// The basis of the rate of a profiled trainer at its new size.
 pub(crate) fn basis(record: &TrainerRecord, after: u32) -> Option<Box<Basis>> {
-    let is_measured = record.spec.is_profiled() && after > 0;
+    let is_measured = record.spec.is_profiled() && record.spec.kinds.is_any() && after > 0;
     is_measured.then(|| Box::new(Rates::of(record).basis(after, Tier(0))))
 }
 

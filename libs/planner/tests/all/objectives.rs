@@ -53,6 +53,7 @@ fn goodput_is_what_control_has_found_and_else_the_rates() {
             rate,
         });
         Some(Box::new(Goodput {
+            kind: None,
             at: case.pool.as_of,
             sizes: sizes.collect(),
         }))

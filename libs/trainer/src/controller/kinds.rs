@@ -96,11 +96,6 @@ impl Controller {
                 list(&names)
             ));
         }
-        if spec.is_profiled() {
-            let text = "profile, and measured rates do not tell kinds apart: give the rates of each \
-                        kind, and write profile = false";
-            return Some(text.to_owned());
-        }
         None
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use lacuna_model::{Action, Launch, NodeId, Progress, TrainerId};
+use lacuna_rates::Site;
 
 use crate::Now;
 use crate::account::Change;
@@ -36,9 +37,19 @@ impl Controller {
         if report.run != record.run || record.spec.launch == Launch::Simulated {
             return;
         }
-        let tier = self.topology.tier(trainer.nodes());
-        let changed = trainer.measure(report, tier);
+        let site = Site::of(&record.spec, &record.nodes, &self.kinds, &self.topology);
+        let changed = trainer.measure(report, site.as_ref());
         let is_profiled = trainer.is_profiled();
+        if changed.curve {
+            // Of nodes by kind, control alone knows the rate.
+            let rate = self
+                .trainers
+                .get(id)
+                .and_then(|t| self.rate_on(t, t.nodes()));
+            if let Some(trainer) = self.trainers.get_mut(id) {
+                trainer.set_rate(rate);
+            }
+        }
         if changed.curve || changed.cost || changed.goodput {
             out.record(id);
             self.publication.change();
@@ -84,7 +95,7 @@ impl Controller {
         self.note_probe_cost(id, false, out);
         let trainer = self.trainers.get_mut(id).filter(|_| self.connected);
         let settings = &self.config.control.profile;
-        match trainer.and_then(|t| next_probe(t, settings, &self.topology, now)) {
+        match trainer.and_then(|t| next_probe(t, settings, (&self.topology, &self.kinds), now)) {
             Some(Next::Nodes(nodes)) => self.go_on_with(id, nodes, now, out),
             Some(Next::Full) => self.end_probe(id, now, out),
             None => {}

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    KindName, KindRates, MixedPoint, NodeKinds, ScalingCurve, Span, TrainerSpec, Work,
+    Basis, Elastic, KindName, KindRates, MixedPoint, NodeKinds, Progress, ScalingCurve, Span, Tier,
+    TrainerSpec, Work,
 };
-use lacuna_rates::Rates;
+use lacuna_rates::{Rates, Shape, on_kind};
 use lacuna_trainer::controller::Input;
 
 use crate::common::{World, config, node, spec};
 use crate::controller::apply;
 use crate::elsewhere::fail;
+use crate::probes::unknown;
 
 fn kind(name: &str) -> KindName {
     KindName::new(name).unwrap()
@@ -214,4 +216,73 @@ fn a_trainer_with_kinds_refuses_no_other_owners_in_any_order() {
     submit(&mut w, vec![of(plain("b"), "bob")]).unwrap();
     submit(&mut w, vec![of(by_kind("c"), "cyd")]).unwrap();
     submit(&mut w, vec![of(plain("d"), "ann")]).unwrap();
+}
+
+#[test]
+fn rates_are_measured_by_kind_and_the_specification_stays() {
+    let submitted = TrainerSpec {
+        launch: unknown("a", Elastic::REGROUP).launch,
+        ..by_kind("a")
+    };
+    let mut config = config();
+    config.control.profile.share = 0.0;
+    let mut w = World::new(1, 12, config);
+    w.snapshot();
+    w.input(Input::Kinds(kinds("gpu")));
+    submit(&mut w, vec![submitted.clone()]).unwrap();
+    (0..6).for_each(|n| w.open(n));
+    let names = [kind("cpu"), kind("gpu")];
+    let at = |w: &World, mix: [u32; 2]| {
+        let record = w.controller.record(&trainer("a")).unwrap();
+        let shape = Shape::new([mix[0], mix[1], 0, 0], 0);
+        let rate = Rates::of(record).at(&shape, &names);
+        (rate.value, matches!(rate.basis, Basis::Measured(_)))
+    };
+    let train = |w: &mut World, nodes: &[usize], rate: f64| {
+        apply(w, &[("a", nodes)]);
+        w.all_ready();
+        w.deliver(usize::MAX);
+        for n in 0..5 {
+            w.pass(Span::from_secs(10));
+            w.renew();
+            let record = w.controller.record(&trainer("a")).unwrap();
+            let (first, run) = (record.nodes[0].clone(), record.run);
+            let samples = 10.0 * rate * f64::from(n + 1);
+            w.input(Input::Progress(Progress::new(
+                first,
+                trainer("a"),
+                run,
+                w.now.cluster,
+                samples,
+            )));
+        }
+    };
+    assert_eq!(at(&w, [2, 0]), (20.0, false));
+    // Two cpu nodes are half as fast again as submitted. That says nothing of gpu nodes, and of both
+    // together as much as they are of the sum.
+    train(&mut w, &[0, 1], 30.0);
+    assert_eq!(at(&w, [2, 0]), (30.0, true));
+    assert_eq!(at(&w, [0, 1]), (100.0, false));
+    assert_eq!(at(&w, [2, 1]), (150.0 * 130.0 / 120.0, false));
+    // Nodes of both kinds are not measured.
+    train(&mut w, &[0, 1, 4], 400.0);
+    assert_eq!(at(&w, [2, 1]), (150.0 * 130.0 / 120.0, false));
+    train(&mut w, &[4], 80.0);
+    assert_eq!(at(&w, [0, 1]), (80.0, true));
+    assert_eq!(at(&w, [2, 0]), (30.0, true));
+    let record = w.controller.record(&trainer("a")).unwrap();
+    assert_eq!(Rates::of(record).present(), 80.0);
+    // On a cluster of one kind its measurements are those of that kind.
+    let alone = on_kind(record, &kind("cpu"));
+    assert_eq!(Rates::of(&alone).curve().at(2), 30.0);
+    assert!(matches!(
+        Rates::of(&alone).basis(2, Tier(0)),
+        Basis::Measured(_)
+    ));
+    // All that outlives control, beside what was submitted.
+    w.restart_control();
+    assert_eq!(at(&w, [0, 1]), (80.0, true));
+    let record = w.controller.record(&trainer("a")).unwrap();
+    let bytes = |spec: &TrainerSpec| serde_json::to_vec(spec).unwrap();
+    assert_eq!(bytes(&record.spec), bytes(&submitted));
 }

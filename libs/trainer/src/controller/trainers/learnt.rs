@@ -11,12 +11,16 @@
 //! Programs say what they like, as often as they like, and a table of many sizes takes a while. So a
 //! report is looked at a minute after the last one, and sizes are seen only up to the most nodes that
 //! the trainer has had.
+//!
+//! A trainer with rates by kind of node has the table of the kind on which it was timed last; of
+//! nodes of several kinds none is made. `lacuna_rates` says what it is worth on other kinds.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
 use lacuna_model::{
-    Follows, Goodput, GoodputAt, Learning, Replay, Sizing, StepCosts, Tier, Timestamp,
+    Follows, Goodput, GoodputAt, KindName, Learning, Replay, Sizing, StepCosts, Tier, Timestamp,
     TrainerRecord,
 };
 
@@ -48,6 +52,7 @@ impl Learnt {
         record: &mut TrainerRecord,
         learning: &Learning,
         at: Timestamp,
+        kind: Option<&KindName>,
     ) -> bool {
         let present = u32::try_from(record.nodes.len()).unwrap_or(u32::MAX);
         self.most_nodes = self.most_nodes.max(present).max(half_of_known(record));
@@ -56,13 +61,14 @@ impl Learnt {
             return false;
         }
         self.made = Some(at);
-        let Some((table, unit)) = table(record, learning, self.most_nodes) else {
+        let Some((table, unit)) = table(record, kind, learning, self.most_nodes) else {
             return false;
         };
         let is_news = (self.published.as_ref()).is_none_or(|old| table.is_news(old));
         if is_news {
             record.goodput = Some(Box::new(Goodput {
                 at,
+                kind: kind.cloned(),
                 sizes: sizes(&table, unit),
             }));
             self.published = Some(table);
@@ -104,15 +110,16 @@ fn sizes(table: &ValueTable, unit: f64) -> Vec<GoodputAt> {
 /// nothing if its program does not say enough, or what makes no sense.
 fn table(
     record: &TrainerRecord,
+    kind: Option<&KindName>,
     learning: &Learning,
     most_nodes: u32,
 ) -> Option<(ValueTable, f64)> {
     let sizing = learning.sizing.as_deref()?;
-    let spec = &record.spec;
-    if !spec.kinds.is_any() {
-        // Its seconds are those of one kind, and say nothing of the other.
-        return None;
-    }
+    // Its seconds are those of one kind: a change of kind starts the program again.
+    let spec = match kind {
+        None => Cow::Borrowed(&record.spec),
+        Some(kind) => Cow::Owned(record.spec.on_kind(kind)),
+    };
     let per_node = spec.launch.workers_per_node();
     let user = narrow(learning.user_batch);
     // The least batch is the unit: efficiency is defined from there on.

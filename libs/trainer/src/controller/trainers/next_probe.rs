@@ -1,10 +1,13 @@
 //! Which nodes a trainer probes next (`probes.rs` has the rules).
 
-use lacuna_model::{MeasuredRate, NodeId, Phase, StepCosts, Tier, Topology, TrainerRecord, Work};
-use lacuna_rates::Rates;
+use lacuna_model::{
+    Measured, MeasuredRate, NodeId, NodeKinds, Phase, StepCosts, Tier, Topology, TrainerRecord,
+    Work,
+};
+use lacuna_rates::{Rates, Site};
 
 use crate::Now;
-use crate::controller::trainers::parked::parked;
+use crate::controller::trainers::parked::{all_nodes, parked};
 use crate::controller::trainers::reach::Reach;
 use crate::controller::trainers::trainer::Trainer;
 use crate::settings::{Profile, ProfileOrder};
@@ -17,16 +20,14 @@ const AGREE: f64 = 0.03;
 const INTERVAL_S: f64 = 5.0;
 
 /// Whether no more has to be measured at this count and tier.
-fn is_settled(record: &TrainerRecord, (nodes, tier): (u32, Tier)) -> bool {
-    let measured = record.measured.as_deref();
-    let rate = measured.and_then(|measured| measured.rate(nodes, tier));
+fn is_settled(known: Option<&Measured>, (nodes, tier): (u32, Tier)) -> bool {
+    let rate = known.and_then(|measured| measured.rate(nodes, tier));
     rate.is_some_and(|rate| rate.from.is_some() || agrees(rate))
 }
 
 /// Whether a size need not be tried: the replay of a step says its rate, and was met at others.
-fn is_replayed(record: &TrainerRecord, (nodes, tier): (u32, Tier)) -> bool {
-    let measured = record.measured.as_deref();
-    let replay = measured.and_then(|measured| measured.replay.as_deref());
+fn is_replayed(known: Option<&Measured>, (nodes, tier): (u32, Tier)) -> bool {
+    let replay = known.and_then(|measured| measured.replay.as_deref());
     replay.is_some_and(|replay| {
         let judged = &replay.judged;
         let says = judged.rates.iter().any(|point| point.nodes == nodes);
@@ -96,7 +97,7 @@ pub(crate) fn joined(
 pub(crate) fn next_probe(
     trainer: &mut Trainer,
     settings: &Profile,
-    topology: &Topology,
+    (topology, kinds): (&Topology, &NodeKinds),
     now: Now,
 ) -> Option<Next> {
     let record = trainer.record();
@@ -108,10 +109,14 @@ pub(crate) fn next_probe(
     let full = present.0 + parked(record).len() as u32;
     let probes = present.0 < full;
     let troubled = record.failures > 0 || record.hit_at.is_some() || record.tries.rest().is_some();
-    if troubled {
+    // Nodes of several kinds are not measured.
+    let all = all_nodes(record);
+    let site = Site::of(&record.spec, &all, kinds, topology).filter(|_| !troubled);
+    let Some(Site { kind, .. }) = site else {
         return probes.then_some(Next::Full);
-    }
-    if !is_settled(record, present) {
+    };
+    let measured = record.measured.as_deref();
+    if !is_settled(measured.and_then(|all| all.of(kind.as_ref())), present) {
         if !probes || now.since(trainer.probes().since()) < settings.longest {
             return None;
         }
@@ -122,10 +127,12 @@ pub(crate) fn next_probe(
         return None;
     }
     let (record, sums) = (trainer.record(), trainer.probes());
+    let measured = record.measured.as_deref();
+    let known = measured.and_then(|all| all.of(kind.as_ref()));
     let mut open = candidates(record, topology);
     open.retain(|nodes| {
         let at = place(nodes);
-        !is_settled(record, at) && !is_replayed(record, at) && !sums.was_in_vain(at)
+        !is_settled(known, at) && !is_replayed(known, at) && !sums.was_in_vain(at)
     });
     let mut open = open.into_iter();
     let size = |nodes: &Vec<NodeId>| nodes.len() as u32;

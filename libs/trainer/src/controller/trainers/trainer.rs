@@ -13,7 +13,7 @@ use lacuna_model::{
     Assignment, Ending, Launch, NodeId, Phase, Progress, ScalingCurve, Span, Tier, Timestamp,
     TrainerId, TrainerRecord, Tries,
 };
-use lacuna_rates::{Observed, OfRelatives, Rates};
+use lacuna_rates::{Observed, OfRelatives, Rates, Site};
 
 use crate::Now;
 use crate::account::{Account, Change, Counted, is_done};
@@ -675,12 +675,15 @@ impl Trainer {
 
 /// Its rates, costs and probes.
 impl Trainer {
-    /// Measures by a report of the present incarnation, whose nodes are at `tier`.
-    pub(crate) fn measure(&mut self, report: &Progress, tier: Tier) -> Measurement {
+    /// Measures by a report of the present incarnation. Rates are measured where its nodes have a site.
+    pub(crate) fn measure(&mut self, report: &Progress, site: Option<&Site>) -> Measurement {
         let stall = self.stalls.observe(&mut self.record, report);
         let learning = report.learning.as_ref();
-        let goodput = learning
-            .is_some_and(|learning| self.learnt.observe(&mut self.record, learning, report.at));
+        let goodput = learning.zip(site).is_some_and(|(learning, site)| {
+            let kind = site.kind.as_ref();
+            self.learnt
+                .observe(&mut self.record, learning, report.at, kind)
+        });
         let cost = stall.is_some_and(|stall| stall.cost_changed);
         let start = stall.is_some_and(|stall| stall.is_start);
         if !self.is_profiled() {
@@ -691,11 +694,14 @@ impl Trainer {
                 ..Measurement::default()
             };
         }
-        let mut curve = self.observed.observe(&mut self.record, report, tier);
-        if let Some(costs) = report.step_costs.as_deref() {
-            curve |= self
-                .observed
-                .replayed(&mut self.record, costs, tier, report.at);
+        let mut curve = false;
+        if let Some(site) = site {
+            curve = self.observed.observe(&mut self.record, report, site);
+            if let Some(costs) = report.step_costs.as_deref() {
+                curve |= self
+                    .observed
+                    .replayed(&mut self.record, costs, site, report.at);
+            }
         }
         if let Some(stall) = &stall {
             self.probes.stalled(&mut self.record, stall.seconds);
@@ -706,6 +712,11 @@ impl Trainer {
             start,
             goodput,
         }
+    }
+
+    /// Its rate on its present nodes, where their kinds say it, is another one.
+    pub(crate) const fn set_rate(&mut self, rate: Option<f64>) {
+        self.record.mix_rate = rate;
     }
 
     /// The programs of its first incarnation from no nodes are being started.
