@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
+    Basis, KindName, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
     TrainerRecord,
 };
 use lacuna_planner::explain;
-use lacuna_rates::Rates;
+use lacuna_rates::{Rates, Shape};
 
 use crate::output::{iso, short};
 
@@ -15,7 +15,7 @@ use crate::output::{iso, short};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct ProfileRow {
     /// The basis of its rate on its present nodes: `known` is `measured`, `between`, `replayed`,
-    /// `limited`, `beyond` or `assumed`.
+    /// `limited`, `beyond` or `assumed`. With rates by kind of node, of the kind that stands for them.
     pub(crate) rate: Basis,
     /// Rates by tier, each by node count.
     pub(crate) rates: Vec<RateRow>,
@@ -37,12 +37,17 @@ pub(crate) struct ProfileRow {
 /// One measured rate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RateRow {
+    /// The kind of the nodes, of a trainer with rates by kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<KindName>,
     /// How far apart the nodes were: 0 on one leaf.
     pub(crate) tier: Tier,
     /// Node count.
     pub(crate) nodes: u32,
     /// Samples/s.
     pub(crate) rate: f64,
+    /// The rate there by what was submitted, samples/s.
+    pub(crate) submitted: f64,
     /// Standard deviation of single measurements, samples/s.
     pub(crate) spread: f64,
     /// Number of measurements.
@@ -90,6 +95,8 @@ impl ReplayRow {
 pub(crate) struct CostRow {
     /// Mean, seconds.
     pub(crate) mean_s: f64,
+    /// The cost that was submitted, seconds.
+    pub(crate) submitted_s: f64,
     /// Standard deviation of single changes, seconds.
     pub(crate) spread_s: f64,
     /// Number of measured changes.
@@ -105,6 +112,23 @@ pub(crate) fn basis(record: &TrainerRecord) -> Option<Basis> {
     is_measured.then(|| Rates::of(record).basis(nodes, Tier(0)))
 }
 
+/// A measured rate: the kind of its nodes, if they are told apart, and how far apart they were.
+type Place<'a> = (Option<&'a KindName>, Tier, &'a MeasuredRate);
+
+fn places(measured: &Measured) -> impl Iterator<Item = Place<'_>> {
+    measured.by_kind().flat_map(|(kind, of)| {
+        let rates = of.at_all_tiers();
+        rates.map(move |(tier, rate)| (kind, tier, rate))
+    })
+}
+
+/// Samples/s at the place of a measured rate, by other rates.
+fn at_place(rates: &Rates<'_>, (kind, tier, rate): Place<'_>) -> f64 {
+    let names: Vec<KindName> = kind.into_iter().cloned().collect();
+    let shape = Shape::of(rate.nodes, usize::from(tier.0));
+    rates.at(&shape, &names).value
+}
+
 impl ProfileRow {
     /// Whether the rate on the present nodes is only assumed.
     pub(crate) const fn is_assumed(&self) -> bool {
@@ -116,16 +140,21 @@ impl ProfileRow {
         let rate = basis(record)?;
         let nothing = Measured::default();
         let measured = record.measured.as_deref().unwrap_or(&nothing);
-        let pause = |pause: &MeasuredPause| CostRow {
+        let submitted = Rates::from(&record.spec);
+        let as_submitted = submitted.rescale();
+        let pause = |pause: &MeasuredPause, submitted_s: f64| CostRow {
             mean_s: pause.mean_s,
+            submitted_s,
             spread_s: pause.spread_s,
             count: pause.count,
             at: iso(pause.at),
         };
-        let row = |(tier, rate): (Tier, &MeasuredRate)| RateRow {
+        let row = |(kind, tier, rate): Place<'_>| RateRow {
+            kind: kind.cloned(),
             tier,
             nodes: rate.nodes,
             rate: rate.rate,
+            submitted: at_place(&submitted, (kind, tier, rate)),
             spread: rate.spread,
             count: rate.count,
             at: iso(rate.at),
@@ -133,11 +162,11 @@ impl ProfileRow {
         };
         Some(Self {
             rate,
-            rates: measured.at_all_tiers().map(row).collect(),
+            rates: places(measured).map(row).collect(),
             replay: measured.replay.as_deref().map(ReplayRow::of),
-            start: measured.start.as_ref().map(|start| pause(&start.pause)),
-            up: measured.up.as_ref().map(pause),
-            down: measured.down.as_ref().map(pause),
+            start: (measured.start.as_ref()).map(|start| pause(&start.pause, submitted.start_s())),
+            up: (measured.up.as_ref()).map(|up| pause(up, as_submitted.up_s)),
+            down: (measured.down.as_ref()).map(|down| pause(down, as_submitted.down_s)),
             spent_node_s: measured.spent_node_s,
             aside: measured.aside.iter().map(ToString::to_string).collect(),
         })
@@ -154,7 +183,7 @@ pub(crate) fn profile_details(
     };
     let mut rows = Vec::new();
     let nodes = record.nodes.len() as u32;
-    if nodes > 0 && !matches!(basis, Basis::Measured(_)) {
+    if nodes > 0 && record.spec.kinds.is_any() && !matches!(basis, Basis::Measured(_)) {
         rows.push(("sure", explain::known(&basis, nodes, now)));
     }
     let nothing = Measured::default();
@@ -163,14 +192,18 @@ pub(crate) fn profile_details(
         rows.push(("measured", "nothing yet".to_owned()));
     }
     let mut name = "measured";
-    for (tier, rate) in measured.at_all_tiers() {
+    let submitted = Rates::from(&record.spec);
+    for (kind, tier, rate) in places(measured) {
         let of = if rate.nodes == 1 { "node" } else { "nodes" };
+        let of = kind.map_or_else(|| of.to_owned(), |kind| format!("{kind} {of}"));
         let far = match tier {
             Tier(0) => String::new(),
             Tier(far) => format!(" at tier {far}"),
         };
         let said = explain::measured(rate, now);
-        rows.push((name, format!("on {} {of}{far}: {said}", rate.nodes)));
+        let before = at_place(&submitted, (kind, tier, rate));
+        let text = format!("on {} {of}{far}: {said}; submitted {before:.1}", rate.nodes);
+        rows.push((name, text));
         name = "";
     }
     rows.extend(
@@ -184,19 +217,43 @@ pub(crate) fn profile_details(
     let start = measured.start.as_ref();
     // A program that every change starts again pays a start for each, until changes show their own.
     let restart = start.filter(|_| !record.spec.launch.regroups());
-    for (name, pause, as_start, assumed_s) in [
-        ("starting", None, start, rates.start_s()),
-        ("growing", measured.up.as_ref(), restart, rescale.up_s),
-        ("shrinking", measured.down.as_ref(), restart, rescale.down_s),
+    let before = submitted.rescale();
+    for (name, pause, as_start, cost_s, submitted_s) in [
+        (
+            "starting",
+            None,
+            start,
+            rates.start_s(),
+            submitted.start_s(),
+        ),
+        (
+            "growing",
+            measured.up.as_ref(),
+            restart,
+            rescale.up_s,
+            before.up_s,
+        ),
+        (
+            "shrinking",
+            measured.down.as_ref(),
+            restart,
+            rescale.down_s,
+            before.down_s,
+        ),
     ] {
         let said = match (pause.or(as_start.map(|start| &start.pause)), as_start) {
             (Some(p), start) => format!(
-                "costs {:.1} +- {:.1} s of training ({})",
+                "costs {:.1} +- {:.1} s of training ({}); submitted {submitted_s:.1}",
                 p.mean_s,
                 p.spread_s,
                 times_measured(p, start.filter(|_| pause.is_none()))
             ),
-            (None, _) => format!("costs {assumed_s:.1} s of training (not measured)"),
+            (None, _) if cost_s == submitted_s => {
+                format!("costs {cost_s:.1} s of training (submitted)")
+            }
+            (None, _) => format!(
+                "costs {cost_s:.1} s of training (measured of its family); submitted {submitted_s:.1}"
+            ),
         };
         rows.push((name, said));
     }
@@ -252,22 +309,29 @@ fn replayed(replay: &Replay) -> String {
 /// What distance costs a trainer and on what that rests, as a line; none where it costs nothing.
 pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, String)> {
     let (spec, rates) = (&record.spec, Rates::of(record));
-    let basis = rates.distance().basis()?;
+    let (now, before) = (rates.distance(), &spec.distance);
+    let basis = now.basis()?;
     let nodes = match record.nodes.len() as u32 {
         0 | 1 => spec.max_nodes,
         nodes => nodes,
     };
-    let shares = rates.distance().table(rates.curve(), nodes);
-    let shares = (1..).zip(&shares).filter_map(|(tier, shares)| {
-        let left = 100.0 * shares.last()?;
-        Some(format!("{left:.0} % at tier {tier}"))
-    });
-    let shares: Vec<String> = shares.collect();
-    let left = match shares.as_slice() {
-        [] => "all of the rate is left at any tier".to_owned(),
-        shares => format!("of the rate on {nodes} nodes is left {}", shares.join(", ")),
+    let shares = |table: &[Vec<f64>]| {
+        let shares = (1..).zip(table).filter_map(|(tier, shares)| {
+            let left = 100.0 * shares.last()?;
+            Some(format!("{left:.0} % at tier {tier}"))
+        });
+        shares.collect::<Vec<String>>().join(", ")
     };
-    Some(("distance", format!("{left} ({basis})")))
+    let left = match now.table(rates.curve(), nodes).as_slice() {
+        [] => "all of the rate is left at any tier".to_owned(),
+        table => format!("of the rate on {nodes} nodes is left {}", shares(table)),
+    };
+    let submitted = match before.table(&spec.throughput, nodes).as_slice() {
+        _ if now == before => String::new(),
+        [] => "; submitted: nothing".to_owned(),
+        table => format!("; submitted {}", shares(table)),
+    };
+    Some(("distance", format!("{left} ({basis}{submitted})")))
 }
 
 #[cfg(test)]
@@ -308,6 +372,7 @@ mod tests {
         r.measured = Some(Box::new(Measured {
             rates: vec![rate(2, None), rate(4, Some("old"))],
             apart: vec![vec![rate(4, None)]],
+            kinds: BTreeMap::new(),
             replay: None,
             up: None,
             down: Some(MeasuredPause {
@@ -377,6 +442,13 @@ mod tests {
         assert_eq!(
             said,
             "of the rate on 4 nodes is left 80 % at tier 1, 40 % at tier 2 (a given share)"
+        );
+        r.in_force_mut().distance = Some(Distance::Replayed(vec![0.5]));
+        let (_, said) = distance_details(&r).unwrap();
+        assert_eq!(
+            said,
+            "of the rate on 4 nodes is left 50 % at tier 1 (the replay of a step; submitted 80 % at \
+             tier 1, 40 % at tier 2)"
         );
     }
 }
