@@ -443,8 +443,8 @@ impl<'a> Rates<'a> {
 #[cfg(test)]
 mod tests {
     use lacuna_model::{
-        CurvePoint, Directory, Elastic, Judged, KindRates, Loading, MeasuredPause, MeasuredRate,
-        MeasuredStart, Replay, RunId, TrainerId, Work,
+        CurvePoint, Directory, Elastic, Goodput, GoodputAt, Judged, KindRates, Loading,
+        MeasuredPause, MeasuredRate, MeasuredStart, Replay, RunId, TrainerId, Work,
     };
 
     use super::*;
@@ -625,6 +625,36 @@ mod tests {
         let brings = rates.at(&Shape::of(1, 0), &names);
         assert!((brings.value - 35.0).abs() < 1e-9 && brings.basis == Basis::Brings);
         assert_eq!(rates.at(&Shape::new([0, 1, 0, 0], 0), &names).value, 0.0);
+    }
+
+    #[test]
+    fn what_is_learnt_on_one_kind_is_as_much_faster_on_another_as_the_rate() {
+        let (cpu, gpu) = (KindName::new("cpu").unwrap(), KindName::new("gpu").unwrap());
+        let mut record = record(false, Elastic::REGROUP);
+        let fast = ScalingCurve::linear(40.0, 8).unwrap();
+        let alone = [
+            (cpu.clone(), ScalingCurve::linear(10.0, 8).unwrap()),
+            (gpu.clone(), fast.clone()),
+        ];
+        record.spec.kinds = KindRates::new(alone.into(), Vec::new()).unwrap();
+        record.spec.throughput = fast;
+        let size = |nodes, rate| GoodputAt {
+            nodes,
+            batch: 64,
+            efficiency: 0.8,
+            rate,
+        };
+        record.goodput = Some(Box::new(Goodput {
+            at: at(100),
+            kind: Some(cpu.clone()),
+            sizes: vec![size(1, 8.0), size(4, 20.0)],
+        }));
+        let learns = |record: &TrainerRecord| Rates::of(record).learning().unwrap();
+        assert_eq!(learns(&record).table(4), [0.0, 32.0, 48.0, 64.0, 80.0]);
+        // Where all nodes are of that kind it is as timed.
+        let alone = on_kind(&record, &cpu);
+        assert_eq!((learns(&alone).at(1), learns(&alone).at(4)), (8.0, 20.0));
+        assert_eq!(learns(&on_kind(&record, &gpu)).at(4), 80.0);
     }
 
     #[test]
