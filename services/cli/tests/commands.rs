@@ -392,7 +392,7 @@ fn a_signal_ends_the_program_that_a_command_waits_for_and_leaves_no_file() {
             .unwrap();
         let asked = || {
             let said = std::fs::read_to_string(at("pid")).ok()?;
-            said.strip_suffix('\n')?.parse().ok()
+            said.strip_suffix('\n')?.parse::<i32>().ok()
         };
         wait_until("it is asked", || asked().is_some());
         kill(Pid::from_raw(command.id() as i32), signal).unwrap();

@@ -81,7 +81,9 @@ fn a_node_set_is_worth_its_rate_at_its_tier_until_its_first_departure() {
         start_s: 0.0,
     };
     let leave = Scenarios::new(3, vec![100.0, 60.0, 30.0]);
-    let leave = leave.below(on_leaves(&[0, 0, 1])).of_kinds(vec![0, 0, 1], Vec::new());
+    let leave = leave
+        .below(on_leaves(&[0, 0, 1]))
+        .of_kinds(vec![0, 0, 1], Vec::new());
     let value = |nodes: [usize; 2]| set_value(&member, &leave, nodes, 100.0, 0.0);
     assert_eq!(value([0, 1]), 20.0 * (60.0 - 5.0));
     assert_eq!(value([0, 2]), 10.0 * (30.0 - 5.0));

@@ -9,7 +9,7 @@ use lacuna_model::{
 use lacuna_rates::{Rates, Shape, on_kind};
 use lacuna_trainer::controller::Input;
 
-use crate::common::{World, config, node, spec};
+use crate::common::{World, config, node, spec, trainer};
 use crate::controller::apply;
 use crate::elsewhere::fail;
 use crate::probes::unknown;
@@ -233,7 +233,7 @@ fn rates_are_measured_by_kind_and_the_specification_stays() {
     (0..6).for_each(|n| w.open(n));
     let names = [kind("cpu"), kind("gpu")];
     let at = |w: &World, mix: [u32; 2]| {
-        let record = w.controller.record(&trainer("a")).unwrap();
+        let record = w.record("a");
         let shape = Shape::new([mix[0], mix[1], 0, 0], 0);
         let rate = Rates::of(record).at(&shape, &names);
         (rate.value, matches!(rate.basis, Basis::Measured(_)))
@@ -245,7 +245,7 @@ fn rates_are_measured_by_kind_and_the_specification_stays() {
         for n in 0..5 {
             w.pass(Span::from_secs(10));
             w.renew();
-            let record = w.controller.record(&trainer("a")).unwrap();
+            let record = w.record("a");
             let (first, run) = (record.nodes[0].clone(), record.run);
             let samples = 10.0 * rate * f64::from(n + 1);
             w.input(Input::Progress(Progress::new(
@@ -270,7 +270,7 @@ fn rates_are_measured_by_kind_and_the_specification_stays() {
     train(&mut w, &[4], 80.0);
     assert_eq!(at(&w, [0, 1]), (80.0, true));
     assert_eq!(at(&w, [2, 0]), (30.0, true));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     assert_eq!(Rates::of(record).present(), 80.0);
     // On a cluster of one kind its measurements are those of that kind.
     let alone = on_kind(record, &kind("cpu"));
@@ -282,7 +282,7 @@ fn rates_are_measured_by_kind_and_the_specification_stays() {
     // All that outlives control, beside what was submitted.
     w.restart_control();
     assert_eq!(at(&w, [0, 1]), (80.0, true));
-    let record = w.controller.record(&trainer("a")).unwrap();
+    let record = w.record("a");
     let bytes = |spec: &TrainerSpec| serde_json::to_vec(spec).unwrap();
     assert_eq!(bytes(&record.spec), bytes(&submitted));
 }

@@ -1,8 +1,8 @@
 //! Sizes and distances that were never tried have what the replay of a step says.
 
 use lacuna_model::{
-    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Replay, Span,
-    StepCosts, StepElsewhere, Tier, Topology, TrainerRecord,
+    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Replay, Span, StepCosts,
+    StepElsewhere, Tier, Topology, TrainerRecord,
 };
 use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
