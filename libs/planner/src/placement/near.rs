@@ -194,12 +194,14 @@ fn crossed(switches: &Switches, sets: &Sets) -> Vec<Vec<u32>> {
     sets.iter().map(leaves).collect()
 }
 
+/// Whether a trainer can run on some nodes.
+type Runs<'a> = Box<dyn Fn(usize, &[usize]) -> bool + 'a>;
+
 /// What trainers may have.
 pub(crate) struct Bounds<'a> {
     /// Whether each may take any nodes.
     pub(crate) flexible: Vec<bool>,
-    /// Whether a trainer can run on some nodes.
-    pub(crate) runs: Box<dyn Fn(usize, &[usize]) -> bool + 'a>,
+    pub(crate) runs: Runs<'a>,
 }
 
 /// Takes nodes back from trainers that newly cross a leaf which too many cross, the smallest first.
