@@ -64,7 +64,8 @@ fn unknown(program: &Command, words: &str) -> Vec<String> {
         match bare.strip_prefix("--") {
             Some(switch) => {
                 let switch = switch.split(['=', ',', '\'']).next().unwrap_or_default();
-                let is_known = has(command, switch) || ["help", "version"].contains(&switch);
+                let is_known =
+                    has(command, switch) || ["help", "help-all", "version"].contains(&switch);
                 if !is_known {
                     unknown.push(format!("{named} --{switch}"));
                 }

@@ -26,7 +26,9 @@ fn each_scheduler_has_a_folder_and_a_row_in_the_guide() {
         let word = serde_json::to_value(name).unwrap();
         assert_eq!(word, name.as_str());
     }
-    assert!(own.contains("**One more scheduler** needs:"));
+    assert!(own.contains("**One more scheduler** needs six files of the product:"));
+    let rows = own.lines().filter(|line| line.starts_with("//! | `"));
+    assert_eq!(rows.count(), 6);
 }
 
 #[test]
