@@ -262,7 +262,10 @@ fn what_one_command_cannot_follow_is_refused_by_name() {
     // A program starts in a replay as it does live.
     let list = read(&format!("{scaling}}}"), Purpose::Replay).unwrap();
     let spec = &list.trainers[0];
-    assert_eq!((&spec.launch, lacuna_rates::Rates::from(spec).start_s()), (&Launch::Simulated, 18.0));
+    assert_eq!(
+        (&spec.launch, lacuna_rates::Rates::from(spec).start_s()),
+        (&Launch::Simulated, 18.0)
+    );
     let live = &read(&format!("{scaling}}}"), Purpose::Submit)
         .unwrap()
         .trainers[0];
