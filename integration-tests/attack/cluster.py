@@ -27,7 +27,7 @@ SERVICES = ["control", "planner", "forecast", "ingest"]
 
 CONFIG = f"""
 [agent]
-dead_man = "15s"
+lease_timeout = "15s"
 grace = "{GRACE}s"
 report_every = "1s"
 @AGENT

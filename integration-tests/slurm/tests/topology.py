@@ -89,7 +89,7 @@ class Topology(WithLacuna):
         """The nodes of the trainer, if no probe and no change is under way."""
         trainer = self.lacuna.trainer(name)
         nodes = self.lacuna.leased(name)
-        return nodes if nodes == set(trainer["nodes"]) and not trainer["profile"]["aside"] else set()
+        return nodes if nodes == set(trainer["nodes"]) and not trainer["profile"]["parked"] else set()
 
     def test_rates_by_tier_are_learnt_and_the_plan_keeps_to_one_leaf(self):
         self.begin("slurm")

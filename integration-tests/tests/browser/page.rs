@@ -255,7 +255,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
     let holder = |name: &str| trainers.iter().find(|t| t.nodes.contains(&node(name)));
     let few = names.get(..names.len().min(500)).unwrap();
     let hole = |name: &&str| {
-        let verdict = holder(name).map_or(HoleVerdict::NoTaker, |t| HoleVerdict::Kept {
+        let verdict = holder(name).map_or(HoleVerdict::NoBidder, |t| HoleVerdict::Kept {
             trainer: t.spec.id.clone(),
         });
         (node(name), verdict)
@@ -271,7 +271,7 @@ fn plan(moment: &Moment, as_of: i64, names: &[&str], trainers: &[TrainerRecord])
                 nodes: t.nodes.clone(),
             })
             .collect(),
-        repooled: vec![],
+        replaced: vec![],
         report: PlanReport {
             solve: Solve {
                 outcome: Outcome::Optimal,

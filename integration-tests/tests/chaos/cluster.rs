@@ -32,7 +32,7 @@ pub(super) fn config(dir: &Path) -> Config {
     config.control.renew_every = Span::from_secs(1);
     config.control.reconcile_every = Span::from_secs(1);
     config.control.silent_after = Span::from_secs(6);
-    config.agent.dead_man = Span::from_secs(12);
+    config.agent.lease_timeout = Span::from_secs(12);
     config.agent.report_every = Span::from_secs(1);
     config.agent.work_dir = dir.join("work");
     config.forecast.model_dir = Some(dir.join("models"));

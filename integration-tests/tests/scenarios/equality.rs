@@ -202,7 +202,7 @@ impl Case {
         config.ingest.snapshot_every = Span::from_ms(200);
         config.planner.policy = self.policy;
         config.planner.objective = self.objective.to_owned();
-        config.planner.foresight.uplink = self.uplink;
+        config.planner.forecasting.uplink = self.uplink;
         config.ingest.topology = self.topology_file(dir);
         config.ingest.kinds_file = self.kinds_file(dir);
         config.forecast.model = self.model.as_ref().map(|lesson| {

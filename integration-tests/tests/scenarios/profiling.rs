@@ -142,7 +142,7 @@ async fn the_curve_of_a_real_network_is_measured_while_it_trains() {
     })
     .await;
     let measured = online.measured.as_deref().unwrap();
-    assert!(measured.aside.is_empty() && measured.spent_node_s > 0.0);
+    assert!(measured.parked.is_empty() && measured.spent_node_s > 0.0);
     assert!(rates(&online).iter().all(|rate| rate.count >= 2));
     assert_eq!((online.failures, online.preemptions), (0, 0));
     for rate in rates(&online) {

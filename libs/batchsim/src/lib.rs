@@ -40,7 +40,7 @@ pub use job::{BatchError, BatchJob, NodeRange, Placement};
 pub use machine::{
     Backfill, CONSERVATIVE_DEPTH, Layout, Machine, Outage, Overrun, Oversized, Reservation, Starts,
 };
-pub use preview::{BusyUntil, PlannedHoles, PlannedStart, Preview};
+pub use preview::{BusyUntil, PlannedHoles, Preview, PreviewedStart};
 pub use schedule::{NodeHole, Schedule, records, simulate, simulate_on};
 pub use simulator::{Simulator, Step};
 pub use state::Ended;

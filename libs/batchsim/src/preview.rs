@@ -17,7 +17,7 @@ pub struct Preview {
     /// Planned starts, by time. EASY plans only the head of the queue, conservative backfill every
     /// job that has a reservation. With recorded starts, the waiting job that was submitted first
     /// is planned as under EASY.
-    pub planned: Vec<PlannedStart>,
+    pub planned: Vec<PreviewedStart>,
     /// Running jobs, by expected end.
     pub busy: Vec<BusyUntil>,
     /// Every present hole with its planned end, ascending by node.
@@ -26,7 +26,7 @@ pub struct Preview {
 
 /// A waiting job whose start is planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedStart {
+pub struct PreviewedStart {
     /// The job's number.
     pub id: u64,
     /// The planned start, seconds.
@@ -82,7 +82,7 @@ pub(crate) fn holes_of(state: &State, policy: &Policy) -> Vec<PlannedHoles> {
 }
 
 /// Planned starts, by time.
-fn planned_starts(state: &State, policy: &Policy) -> Vec<PlannedStart> {
+fn planned_starts(state: &State, policy: &Policy) -> Vec<PreviewedStart> {
     let mut planned = match policy {
         Policy::Easy => head(state, state.queue.front(), true),
         Policy::Named => head(state, state.queue.front(), false),
@@ -101,8 +101,8 @@ fn planned_starts(state: &State, policy: &Policy) -> Vec<PlannedStart> {
     planned
 }
 
-fn planned(job: &BatchJob, start: i64, ranges: Vec<NodeRange>) -> PlannedStart {
-    PlannedStart {
+fn planned(job: &BatchJob, start: i64, ranges: Vec<NodeRange>) -> PreviewedStart {
+    PreviewedStart {
         id: job.id,
         start,
         until: job.asked_until(start),
@@ -111,7 +111,7 @@ fn planned(job: &BatchJob, start: i64, ranges: Vec<NodeRange>) -> PlannedStart {
 }
 
 /// The planned start of one job if all running jobs last until their walltimes.
-fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart> {
+fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PreviewedStart> {
     let Some(Waiting { job, .. }) = head else {
         return Vec::new();
     };
@@ -141,7 +141,7 @@ fn head(state: &State, head: Option<&Waiting>, alike: bool) -> Vec<PlannedStart>
 
 /// The nodes that jobs with reserved starts would take by first fit, if all running and planned
 /// jobs last until their walltimes.
-fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
+fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PreviewedStart> {
     let reserved = policy.reserved.iter();
     let mut starts: Vec<(i64, &BatchJob)> = reserved
         .filter_map(|entry| Some((entry.slot.as_ref()?.start, &entry.waiting.job)))
@@ -149,7 +149,7 @@ fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
     starts.sort_by_key(|&(start, _)| start);
     let mut free = state.free.clone();
     let mut running = state.running.expected().peekable();
-    let mut done: Vec<PlannedStart> = Vec::new();
+    let mut done: Vec<PreviewedStart> = Vec::new();
     // The ends of planned jobs, with their places in `done`.
     let mut ends = std::collections::BinaryHeap::new();
     for (start, job) in starts {
@@ -163,7 +163,7 @@ fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
                 break;
             }
             ends.pop();
-            if let Some(PlannedStart { ranges, .. }) = done.get(place) {
+            if let Some(PreviewedStart { ranges, .. }) = done.get(place) {
                 free.insert(ranges);
             }
         }
@@ -175,7 +175,7 @@ fn predict(state: &State, policy: &Conservative<Count>) -> Vec<PlannedStart> {
 }
 
 /// The planned end of each present hole.
-fn planned_holes(state: &State, planned: &[PlannedStart]) -> Vec<PlannedHoles> {
+fn planned_holes(state: &State, planned: &[PreviewedStart]) -> Vec<PlannedHoles> {
     let plans = planned.iter().map(|plan| {
         let mut nodes = NodeSet::empty(state.machine.nodes);
         nodes.insert(&plan.ranges);

@@ -3,7 +3,7 @@
 
 use crate::common::{job, range, seeded, workloads};
 use lacuna_batchsim::{
-    Backfill, BatchJob, BusyUntil, Layout, Machine, PlannedHoles, PlannedStart, Preview,
+    Backfill, BatchJob, BusyUntil, Layout, Machine, PlannedHoles, Preview, PreviewedStart,
     Reservation, Simulator, Starts,
 };
 use proptest::prelude::*;
@@ -17,8 +17,8 @@ fn preview(machine: Machine, jobs: &[BatchJob], at: i64) -> Preview {
     simulator.preview()
 }
 
-fn planned(id: u64, start: i64, until: i64, first: u32, count: u32) -> PlannedStart {
-    PlannedStart {
+fn planned(id: u64, start: i64, until: i64, first: u32, count: u32) -> PreviewedStart {
+    PreviewedStart {
         id,
         start,
         until,
@@ -161,7 +161,7 @@ proptest! {
             for (place, one) in seen.planned.iter().enumerate() {
                 for other in &seen.planned[place + 1..] {
                     let apart = one.until <= other.start || other.until <= one.start;
-                    let nodes = |p: &PlannedStart| -> Vec<u32> {
+                    let nodes = |p: &PreviewedStart| -> Vec<u32> {
                         p.ranges.iter().flat_map(|range| range.nodes()).collect()
                     };
                     let theirs = nodes(other);

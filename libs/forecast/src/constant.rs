@@ -2,7 +2,7 @@
 
 use lacuna_model::{Forecast, ForecastPoint, Hole, Span, Timestamp};
 
-use crate::{Forecasts, Learning, Predictor};
+use crate::{Forecasts, LearningStage, Predictor};
 
 /// The step from open to closed takes this many seconds, because a forecast's times strictly
 /// increase.
@@ -42,8 +42,8 @@ impl Predictor for Constant {
         format!("constant {}", self.length)
     }
 
-    fn learning(&self) -> Learning {
-        Learning::Fixed
+    fn learning(&self) -> LearningStage {
+        LearningStage::Fixed
     }
 
     fn opened(&mut self, _: &Hole, _: Timestamp) {}

@@ -219,7 +219,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     use super::*;
-    use crate::prior::Machine;
+    use crate::prior::MachinePrior;
 
     fn hole(from_s: f64, until_s: f64) -> Watched {
         Watched {
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn a_known_machine_is_recognised_after_few_holes_and_a_changed_one_again() {
         let known = [("spot", 100_000.0, 20.0), ("batch", 30.0, 1.0)];
-        let machines = known.map(|(name, scale_s, shape)| Machine {
+        let machines = known.map(|(name, scale_s, shape)| MachinePrior {
             name: name.into(),
             scale_s,
             shape,
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn numbers_that_are_none_do_no_harm() {
-        let odd = [f64::NAN, f64::INFINITY, -1.0, 0.0].map(|number| Machine {
+        let odd = [f64::NAN, f64::INFINITY, -1.0, 0.0].map(|number| MachinePrior {
             name: "odd".into(),
             scale_s: number,
             shape: 1.0,

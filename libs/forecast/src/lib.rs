@@ -53,8 +53,8 @@ pub use persistence::Persistence;
 pub use planned_starts::{
     AnnouncedEnd, EndKind, EndOdds, EndTracker, RefreshTimer, TrackRecord, WithPlannedStarts,
 };
-pub use predictor::{Forecasts, Learning, Predictor, Report, Saver};
-pub use prior::{Machine, Prior};
+pub use predictor::{Forecasts, LearningStage, Predictor, Report, Saver};
+pub use prior::{MachinePrior, Prior};
 pub use saved::ModelError;
 pub use survival::{Settings, Survival};
 pub use typical::Typical;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_model::{Forecast, ForecastPoint, Hole, Timestamp};
 
-use crate::{Bins, Forecasts, Learning, Predictor};
+use crate::{Bins, Forecasts, LearningStage, Predictor};
 
 /// The least age, seconds; lower ones count as this, so that a new hole is not certain to end at
 /// once.
@@ -58,8 +58,8 @@ impl Predictor for Persistence {
         self.name().to_owned()
     }
 
-    fn learning(&self) -> Learning {
-        Learning::Fixed
+    fn learning(&self) -> LearningStage {
+        LearningStage::Fixed
     }
 
     fn opened(&mut self, _: &Hole, _: Timestamp) {}

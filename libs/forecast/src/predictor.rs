@@ -49,7 +49,7 @@ impl Forecasts {
 
 /// How much a predictor has learnt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Learning {
+pub enum LearningStage {
     /// The predictor has nothing to learn.
     Fixed,
     /// Too few holes have ended; the predictor falls back to a simpler one.
@@ -89,7 +89,7 @@ pub trait Predictor: Send {
     fn label(&self) -> String;
 
     /// How far the predictor has learnt.
-    fn learning(&self) -> Learning;
+    fn learning(&self) -> LearningStage;
 
     /// Records that a hole is present. `seen` is the time from which it is known: its start, or
     /// later. A hole that is known only from some age on is no evidence about shorter holes.

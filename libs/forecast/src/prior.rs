@@ -34,7 +34,7 @@ const HALF_OPEN_S: f64 = 120.0;
 
 /// What is known of the holes of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachinePrior {
     /// Its name.
     pub name: Cow<'static, str>,
     /// The scale of the lengths of its holes, seconds, above zero.
@@ -105,9 +105,9 @@ impl Prior {
     /// The machines whose traces are known: spot nodes of two kinds, four machines with a queue of
     /// batch jobs and a small university's.
     #[must_use]
-    pub fn machines() -> Vec<Machine> {
+    pub fn machines() -> Vec<MachinePrior> {
         let of = MACHINES.iter();
-        of.map(|&(name, scale_s, shape, together)| Machine {
+        of.map(|&(name, scale_s, shape, together)| MachinePrior {
             name: name.into(),
             scale_s,
             shape,
@@ -119,13 +119,13 @@ impl Prior {
     /// An unknown machine or one of these. All of these together weigh as much as the unknown one.
     /// Machines with a scale or a shape that is no number above zero are left out.
     #[must_use]
-    pub fn of(machines: &[Machine]) -> Self {
-        let is_sound = |machine: &&Machine| {
+    pub fn of(machines: &[MachinePrior]) -> Self {
+        let is_sound = |machine: &&MachinePrior| {
             [machine.scale_s, machine.shape]
                 .iter()
                 .all(|number| number.is_finite() && *number > 0.0)
         };
-        let known: Vec<&Machine> = machines.iter().filter(is_sound).collect();
+        let known: Vec<&MachinePrior> = machines.iter().filter(is_sound).collect();
         let share = if known.is_empty() { 0.0 } else { 0.5 };
         let weight = share / known.len().max(1) as f64;
         let mut laws = vec![Law::unknown(SCALE_S, 1.0 - share)];

@@ -51,7 +51,7 @@ impl NodeOrder {
 /// The forecasts of remaining hole lengths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Forecast {
+pub struct ForecastSection {
     /// The predictor of remaining hole length.
     pub predictor: Predictor,
     /// The remaining length that the constant predictor gives, BFTrainer's T.
@@ -63,7 +63,7 @@ pub struct Forecast {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_file: Option<PathBuf>,
     /// Whether forecasts include the planned starts and reservations of the scheduler.
-    pub hints: bool,
+    pub planned_starts: bool,
     /// The folder of saved models, with a folder for each cluster. Without it none are saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_dir: Option<PathBuf>,
@@ -87,14 +87,14 @@ pub struct Forecast {
     pub fallback: bool,
 }
 
-impl Default for Forecast {
+impl Default for ForecastSection {
     fn default() -> Self {
         Self {
             predictor: Predictor::default(),
             constant: Span::from_secs(120),
             order: NodeOrder::default(),
             order_file: None,
-            hints: true,
+            planned_starts: true,
             model_dir: None,
             model: None,
             save_every: Span::from_secs(300),
@@ -106,7 +106,7 @@ impl Default for Forecast {
     }
 }
 
-impl Forecast {
+impl ForecastSection {
     /// Checks the values beyond their types.
     ///
     /// # Errors

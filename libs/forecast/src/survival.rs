@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::curve::Tally;
 use crate::lengths::{self, Lengths, Watched};
 use crate::saved::{ModelError, open, seal};
-use crate::{Bins, Curve, Forecasts, Learning, Predictor, Prior};
+use crate::{Bins, Curve, Forecasts, LearningStage, Predictor, Prior};
 
 /// The times of the points of a forecast, seconds from now. They are close together where decisions
 /// are made, and reach a day.
@@ -281,14 +281,14 @@ impl Predictor for Survival {
         }
     }
 
-    fn learning(&self) -> Learning {
+    fn learning(&self) -> LearningStage {
         if self.is_young() {
-            Learning::Young {
+            LearningStage::Young {
                 ended: self.seen,
                 needed: self.settings.needed,
             }
         } else {
-            Learning::Learnt { ended: self.seen }
+            LearningStage::Learnt { ended: self.seen }
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use lacuna_forecast::{
-    Choice, Fits, Hazard, HazardCore, HazardSettings, Learning, ModelError, Nodes, OrderBy,
+    Choice, Fits, Hazard, HazardCore, HazardSettings, LearningStage, ModelError, Nodes, OrderBy,
     OrderState, Predictor,
 };
 use lacuna_model::{Hole, NodeId, Span, Timestamp};
@@ -141,7 +141,7 @@ fn times_before_zero_count_like_any_others() {
 fn nodes_in_front_are_forecast_to_leave_first() {
     for takes in [Takes::Front, Takes::End, Takes::Scrambled] {
         let mut core = learnt(takes, OrderBy::Learnt);
-        assert!(matches!(core.learning(), Learning::Learnt { .. }));
+        assert!(matches!(core.learning(), LearningStage::Learnt { .. }));
         let now = machine(takes, 3000).last().unwrap().0;
         let view = core.forecast(now);
         assert!(view.nodes.len() >= 8, "{}", view.nodes.len());

@@ -1,7 +1,7 @@
 //! The survival curve against a textbook and against plain code.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Bins, Learning, Predictor, Settings, Survival};
+use lacuna_forecast::{Bins, LearningStage, Predictor, Settings, Survival};
 use lacuna_model::{Hole, NodeId, Span, Timestamp};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -79,7 +79,7 @@ fn a_young_predictor_forecasts_by_age_and_its_label_says_so() {
     let present = [hole(98, 900), hole(99, 0)];
     let mut open = Vec::new();
     for number in 0..3 {
-        assert!(matches!(survival.learning(), Learning::Young { .. }));
+        assert!(matches!(survival.learning(), LearningStage::Young { .. }));
         assert_eq!(
             survival.label(),
             format!("by age alone (survival has seen {number} of 3 ends)")
@@ -92,7 +92,7 @@ fn a_young_predictor_forecasts_by_age_and_its_label_says_so() {
     }
     assert!(open.is_sorted_by(|a, b| a > b), "short ones: {open:?}");
     assert_eq!(survival.label(), "survival");
-    assert_eq!(survival.learning(), Learning::Learnt { ended: 3 });
+    assert_eq!(survival.learning(), LearningStage::Learnt { ended: 3 });
 }
 
 #[test]

@@ -5,11 +5,11 @@
 //! second.
 //!
 //! - [`StepModel`]: seconds of a step by nodes, replicas, samples of a pass, and accumulation.
-//! - [`fit`]: the model's seven parameters from measured steps. [`Profile`] prefers what was
+//! - [`fit`]: the model's seven parameters from measured steps. [`StepProfile`] prefers what was
 //!   measured.
 //! - [`Noise`]: what a sample is worth at each batch, and the factor of the learning rate.
 //! - [`Bounds`], [`best`]: the batch with the largest goodput within the user's bounds.
-//! - [`ValueTable`]: the goodput at each node count, which may dip; the planner takes it as it is.
+//! - [`GoodputCurve`]: the goodput at each node count, which may dip; the planner takes it as it is.
 //!   Control makes it of a trainer's reports, and the lab of published measurements.
 //!
 //! Programs measure the noise scale, and cut batches into uneven shares, by `noise.py` and
@@ -32,6 +32,6 @@ pub use error::Error;
 pub use fit::{Fit, fit};
 pub use noise::Noise;
 pub use observation::Observation;
-pub use profile::{Profile, StepTimes};
+pub use profile::{StepProfile, StepTimes};
 pub use step::{FLOOR, Layout, StepModel};
-pub use table::{Entry, Rule, ValueTable};
+pub use table::{BatchRule, Entry, GoodputCurve};

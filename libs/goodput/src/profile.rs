@@ -25,7 +25,7 @@ impl StepTimes for StepModel {
 /// from the outermost as the model does. Between two measured numbers of nodes they lie on a line
 /// between these; beyond them the model goes on from the nearest.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profile {
+pub struct StepProfile {
     model: StepModel,
     fit: Fit,
     /// By nodes and replicas, then by samples of a pass.
@@ -39,7 +39,7 @@ struct Seen {
     count: f64,
 }
 
-impl Profile {
+impl StepProfile {
     /// Fits the model to measured steps; equal layouts are averaged.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ impl Profile {
     }
 }
 
-impl StepTimes for Profile {
+impl StepTimes for StepProfile {
     fn step_s(&self, at: Layout) -> f64 {
         let (pass, step) = self.times(at.nodes(), at.replicas(), at.local());
         f64::from(at.accumulation()) * pass + step

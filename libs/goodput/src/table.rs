@@ -15,7 +15,7 @@ const NEWS: f64 = 0.05;
 
 /// How the batch of a size follows from its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum BatchRule {
     /// The best one within the bounds ([`best`]).
     Best,
     /// This many samples on each node, as far as the largest batch goes.
@@ -24,7 +24,7 @@ pub enum Rule {
     Whole,
 }
 
-impl Rule {
+impl BatchRule {
     fn choose(
         self,
         times: &impl StepTimes,
@@ -54,12 +54,12 @@ pub struct Entry {
 
 /// Goodput by node count.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ValueTable {
+pub struct GoodputCurve {
     entries: Vec<Entry>,
     first: u32,
 }
 
-impl ValueTable {
+impl GoodputCurve {
     /// The table of `0..=max_nodes` nodes, with `per_node` replicas on each, and the batch of a
     /// rule. Sizes below `min_nodes` are worth nothing.
     ///
@@ -71,7 +71,7 @@ impl ValueTable {
         times: &impl StepTimes,
         noise: Noise,
         bounds: &Bounds,
-        rule: Rule,
+        rule: BatchRule,
         sizes: (u32, u32),
         per_node: u32,
     ) -> Result<Self, Error> {

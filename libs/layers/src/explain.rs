@@ -6,12 +6,12 @@ use crate::error::Error;
 use crate::model::Terms;
 use crate::place::{Options, cheapest};
 use crate::placement::Placement;
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 
 /// The worth of one more unit of a kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Worth {
-    /// The kind, as a place in [`Profile::kinds`].
+pub struct UnitGain {
+    /// The kind, as a place in [`LayerProfile::kinds`].
     pub kind: usize,
     /// What the whole work would cost less; 0 for a kind without a limit. Costs are known within the
     /// tolerance, so smaller savings may be missed.
@@ -25,13 +25,13 @@ pub struct Worth {
 /// # Errors
 /// None is expected: a higher limit takes no placement away.
 pub fn worth_of_one_more(
-    profile: &Profile,
+    profile: &LayerProfile,
     placement: &Placement,
     options: &Options,
-) -> Result<Vec<Worth>, Error> {
+) -> Result<Vec<UnitGain>, Error> {
     let mut worths = Vec::new();
     for (kind, of) in profile.kinds().iter().enumerate() {
-        let none = Worth {
+        let none = UnitGain {
             kind,
             saves: 0.0,
             rate: placement.rate,
@@ -45,7 +45,7 @@ pub fn worth_of_one_more(
         let terms = Terms::new(&raised);
         let known = placement.plan(&terms);
         let found = cheapest(&raised, &terms, options, Some(known));
-        worths.push(found.map_or(none, |found| Worth {
+        worths.push(found.map_or(none, |found| UnitGain {
             kind,
             saves: (placement.cost - found.cost).max(0.0),
             rate: found.rate,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limited::Limited;
 use crate::model::{Plan, Terms};
 use crate::placement::Placement;
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 use crate::sweep::Rated;
 
 /// The highest rate is known within this.
@@ -18,13 +18,13 @@ const PRECISE: f64 = 1e-9;
 /// How often a rate is halved in search of one that can be met.
 const HALVINGS: usize = 80;
 
-/// The cheapest placement with the highest rate that the limits allow, whatever [`Profile::min_rate`]
+/// The cheapest placement with the highest rate that the limits allow, whatever [`LayerProfile::min_rate`]
 /// is. Its `cost_at_least` is for that rate. Exact to 1e-9 with up to three kinds, else found by
 /// prices.
 ///
 /// # Errors
 /// The network fits within the limits at no rate.
-pub fn fastest(profile: &Profile) -> Result<Placement, Error> {
+pub fn fastest(profile: &LayerProfile) -> Result<Placement, Error> {
     let terms = Terms::new(profile);
     let found = highest(&terms, profile.min_rate());
     let (plan, solved) = found.ok_or_else(|| {
@@ -43,7 +43,12 @@ pub fn fastest(profile: &Profile) -> Result<Placement, Error> {
 }
 
 /// The highest rate with another limit of one kind, or the given rate if that is not found.
-pub(crate) fn rate_without(profile: &Profile, kind: &str, limit: Option<u32>, rate: f64) -> f64 {
+pub(crate) fn rate_without(
+    profile: &LayerProfile,
+    kind: &str,
+    limit: Option<u32>,
+    rate: f64,
+) -> f64 {
     let Ok(profile) = profile.clone().with_limit(kind, limit) else {
         return rate;
     };

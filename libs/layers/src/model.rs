@@ -36,7 +36,7 @@
     reason = "hot path; layers, kinds and classes are places in tables made in this file"
 )]
 
-use crate::profile::{KEPT_PER_WEIGHT, MOST_UNITS, Profile};
+use crate::profile::{KEPT_PER_WEIGHT, LayerProfile, MOST_UNITS};
 
 /// A rate is met if it is met within this relative error: a plan's own rate gives its units again.
 pub(crate) const ROUNDING: f64 = 1e-12;
@@ -216,7 +216,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    pub(crate) fn new(profile: &Profile) -> Self {
+    pub(crate) fn new(profile: &LayerProfile) -> Self {
         let kinds = (0..profile.kinds().len()).map(|t| kind_terms(profile, t));
         Self {
             layers: profile.layers().len(),
@@ -300,7 +300,7 @@ impl Terms {
     }
 }
 
-fn kind_terms(profile: &Profile, t: usize) -> KindTerms {
+fn kind_terms(profile: &LayerProfile, t: usize) -> KindTerms {
     let kind = &profile.kinds()[t];
     let load = |layer: &crate::profile::Layer| {
         let sent = 2.0 * layer.weight_bytes / (kind.link_bytes_per_s * profile.batch());

@@ -5,7 +5,7 @@ use crate::fastest::{fastest, rate_without};
 use crate::limited::Limited;
 use crate::model::{Plan, Terms};
 use crate::placement::{Bound, Placement};
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 use crate::sweep::sweep;
 
 /// How exactly to search.
@@ -24,7 +24,7 @@ impl Default for Options {
 /// Why a rate cannot be met.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Obstacle {
-    /// There are too few units of a kind, as a place in [`Profile::kinds`].
+    /// There are too few units of a kind, as a place in [`LayerProfile::kinds`].
     Limit {
         /// The kind.
         kind: usize,
@@ -70,14 +70,14 @@ pub enum Answer {
     },
 }
 
-/// The cheapest placement with a rate of at least [`Profile::min_rate`] within the limits.
+/// The cheapest placement with a rate of at least [`LayerProfile::min_rate`] within the limits.
 ///
 /// The cost is proven to be within the tolerance of the least with up to three kinds, and with any
 /// number where limits do not bind over several stages. Else [`Placement::gap`] says what is proven.
 ///
 /// # Errors
 /// The network fits within the limits at no rate.
-pub fn place(profile: &Profile, options: &Options) -> Result<Answer, Error> {
+pub fn place(profile: &LayerProfile, options: &Options) -> Result<Answer, Error> {
     let terms = Terms::new(profile);
     if let Some(placement) = cheapest(profile, &terms, options, None) {
         return Ok(Answer::Met(placement));
@@ -94,7 +94,7 @@ pub fn place(profile: &Profile, options: &Options) -> Result<Answer, Error> {
 /// # Errors
 /// None is expected: a lower rate can be met too.
 pub fn without_limit(
-    profile: &Profile,
+    profile: &LayerProfile,
     highest: &Placement,
     options: &Options,
 ) -> Result<Vec<Obstacle>, Error> {
@@ -121,7 +121,7 @@ pub fn without_limit(
 
 /// The cheapest placement, if one is found. One that is known already is a start.
 pub(crate) fn cheapest(
-    profile: &Profile,
+    profile: &LayerProfile,
     terms: &Terms,
     options: &Options,
     known: Option<Plan>,
@@ -138,7 +138,7 @@ pub(crate) fn cheapest(
     Some(Placement::new(profile, terms, &plan, at_least, solved))
 }
 
-fn obstacles(profile: &Profile, nearest: &Placement) -> Vec<Obstacle> {
+fn obstacles(profile: &LayerProfile, nearest: &Placement) -> Vec<Obstacle> {
     let mut why = Vec::new();
     let higher = |rate: f64| rate > nearest.rate * (1.0 + 1e-6);
     for (kind, of) in profile.kinds().iter().enumerate() {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::model::{Plan, Terms, share_out, whole};
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 
 /// What decides the number of a stage's units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -23,10 +23,10 @@ pub enum Bound {
 
 /// A run of layers on one kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Stage {
-    /// Its layers, as places in [`Profile::layers`].
+pub struct LayerStage {
+    /// Its layers, as places in [`LayerProfile::layers`].
     pub layers: Range<usize>,
-    /// Its kind, as a place in [`Profile::kinds`].
+    /// Its kind, as a place in [`LayerProfile::kinds`].
     pub kind: usize,
     /// Its units.
     pub units: u32,
@@ -38,7 +38,7 @@ pub struct Stage {
     pub bound: Bound,
 }
 
-impl Stage {
+impl LayerStage {
     /// Samples/s of the stage by itself.
     #[must_use]
     pub fn rate(&self) -> f64 {
@@ -50,7 +50,7 @@ impl Stage {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Placement {
     /// The stages in the order of the layers.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<LayerStage>,
     /// Samples/s.
     pub rate: f64,
     /// The price of all units for a second.
@@ -80,7 +80,7 @@ impl Placement {
     /// The stage that sets the rate, as a place in the stages.
     #[must_use]
     pub fn slowest(&self) -> usize {
-        let rates = self.stages.iter().map(Stage::rate).enumerate();
+        let rates = self.stages.iter().map(LayerStage::rate).enumerate();
         let least = rates.min_by(|a, b| a.1.total_cmp(&b.1));
         least.map_or(0, |(place, _)| place)
     }
@@ -96,7 +96,7 @@ impl Placement {
 
     /// A plan with its proven bound, a sample.
     pub(crate) fn new(
-        profile: &Profile,
+        profile: &LayerProfile,
         terms: &Terms,
         plan: &Plan,
         at_least: f64,
@@ -120,7 +120,7 @@ impl Placement {
             } else {
                 Bound::Computation
             };
-            stages.push(Stage {
+            stages.push(LayerStage {
                 layers: step.from..step.until,
                 kind: step.kind,
                 units: step.units,
@@ -144,7 +144,7 @@ impl Placement {
 
     /// Its stages with units.
     pub(crate) fn plan(&self, terms: &Terms) -> Plan {
-        let step = |stage: &Stage| crate::model::Step {
+        let step = |stage: &LayerStage| crate::model::Step {
             from: stage.layers.start,
             until: stage.layers.end,
             kind: stage.kind,

@@ -88,7 +88,7 @@ impl Layer {
 
 /// Layers by kinds: at least one of each, all numbers in range, no gap, each layer fits somewhere.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Profile {
+pub struct LayerProfile {
     name: String,
     batch: f64,
     samples: f64,
@@ -99,11 +99,11 @@ pub struct Profile {
     bandwidth: Vec<Vec<f64>>,
 }
 
-impl Profile {
+impl LayerProfile {
     /// Reads a profile (JSON) of a file with this name.
     ///
     /// # Errors
-    /// The text is no profile, or [`Profile::new`] refuses it.
+    /// The text is no profile, or [`LayerProfile::new`] refuses it.
     pub fn read(file: &str, text: &str) -> Result<Self, Error> {
         let raw = serde_json::from_str(text).map_err(|source| Error::Json {
             file: file.to_owned(),

@@ -5,7 +5,7 @@
 use crate::error::Error;
 use crate::model::{Load, Plan, Step, Terms, share_out};
 use crate::placement::Placement;
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 use crate::sweep::{Cheapest, Rated, Swept, sweep};
 
 /// Within this of the least cost of a choice.
@@ -103,22 +103,22 @@ impl Rated for Fixed<'_> {
 /// Provisions choices of kinds for one profile.
 #[derive(Debug, Clone)]
 pub struct Provisioner<'a> {
-    profile: &'a Profile,
+    profile: &'a LayerProfile,
     terms: Terms,
 }
 
 impl<'a> Provisioner<'a> {
     /// For the choices of this profile.
     #[must_use]
-    pub fn new(profile: &'a Profile) -> Self {
+    pub fn new(profile: &'a LayerProfile) -> Self {
         Self {
             profile,
             terms: Terms::new(profile),
         }
     }
 
-    /// The cheapest placement with this kind for each layer, by place in [`Profile::kinds`], and a
-    /// rate of at least [`Profile::min_rate`]; nothing if there is none. Its cost is within 1e-6 of the
+    /// The cheapest placement with this kind for each layer, by place in [`LayerProfile::kinds`], and a
+    /// rate of at least [`LayerProfile::min_rate`]; nothing if there is none. Its cost is within 1e-6 of the
     /// least.
     ///
     /// # Errors
@@ -146,6 +146,6 @@ impl<'a> Provisioner<'a> {
 ///
 /// # Errors
 /// As there.
-pub fn provision(profile: &Profile, choice: &[usize]) -> Result<Option<Placement>, Error> {
+pub fn provision(profile: &LayerProfile, choice: &[usize]) -> Result<Option<Placement>, Error> {
     Provisioner::new(profile).placement(choice)
 }

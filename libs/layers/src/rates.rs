@@ -12,7 +12,7 @@ use lacuna_model::{KindName, KindRates, MixedPoint, ScalingCurve};
 
 use crate::error::Error;
 use crate::fastest::fastest;
-use crate::profile::Profile;
+use crate::profile::LayerProfile;
 
 /// The units that a node of each kind has.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +26,7 @@ impl Nodes {
     ///
     /// # Errors
     /// The name of a kind is no name of a kind of node.
-    pub fn alike(profile: &Profile) -> Result<Self, Error> {
+    pub fn alike(profile: &LayerProfile) -> Result<Self, Error> {
         let one = |(place, kind): (usize, &crate::Kind)| {
             let mut units = vec![0; profile.kinds().len()];
             if let Some(own) = units.get_mut(place) {
@@ -44,7 +44,7 @@ impl Nodes {
     /// # Errors
     /// The profile has no such kind, a node has no units, or there is no kind of node.
     pub fn new(
-        profile: &Profile,
+        profile: &LayerProfile,
         given: &BTreeMap<String, BTreeMap<String, u32>>,
     ) -> Result<Self, Error> {
         if given.is_empty() {
@@ -86,7 +86,7 @@ fn named(kind: &str) -> Result<KindName, Error> {
 ///
 /// # Errors
 /// No kind of node runs the network alone, on any count.
-pub fn rates(profile: &Profile, nodes: &Nodes, most: u32) -> Result<KindRates, Error> {
+pub fn rates(profile: &LayerProfile, nodes: &Nodes, most: u32) -> Result<KindRates, Error> {
     let mut alone = BTreeMap::new();
     let mut together = Vec::new();
     let mut counts = Vec::new();
@@ -128,7 +128,7 @@ struct Counted<'a> {
 type Points = Vec<(u32, f64)>;
 
 /// Counts of nodes of one kind, and the rates at those on which the network fits.
-fn curve(profile: &Profile, units: &[u32], most: u32) -> Result<(Vec<u32>, Points), Error> {
+fn curve(profile: &LayerProfile, units: &[u32], most: u32) -> Result<(Vec<u32>, Points), Error> {
     let at = |count: u32, start: f64| rate(profile, &[(count, units)], start);
     let mut counts = steps(most);
     let mut points = Vec::new();
@@ -159,7 +159,7 @@ fn curve(profile: &Profile, units: &[u32], most: u32) -> Result<(Vec<u32>, Point
 
 /// Points of two kinds together.
 fn mixes(
-    profile: &Profile,
+    profile: &LayerProfile,
     (first, second): (&Counted<'_>, &Counted<'_>),
     most: u32,
     together: &mut Vec<MixedPoint>,
@@ -219,7 +219,7 @@ fn steps(most: u32) -> Vec<u32> {
 }
 
 /// The highest rate on these counts of nodes with these units; nothing if the network does not fit.
-fn rate(profile: &Profile, nodes: &[(u32, &[u32])], start: f64) -> Result<Option<f64>, Error> {
+fn rate(profile: &LayerProfile, nodes: &[(u32, &[u32])], start: f64) -> Result<Option<f64>, Error> {
     let mut limited = profile.clone().with_min_rate(start)?;
     for (place, kind) in profile.kinds().iter().enumerate() {
         let of = nodes.iter().map(|(count, units)| {

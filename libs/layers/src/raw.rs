@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A profile as it is written, JSON. `Profile::new` checks it.
+/// A profile as it is written, JSON. `LayerProfile::new` checks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawProfile {

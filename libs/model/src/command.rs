@@ -171,7 +171,7 @@ pub struct AgentStatus {
     pub seq: u64,
     /// What runs on the node.
     pub activity: Activity,
-    /// Why the node was last given back without a command: `dead man`, `wanted`, or nothing.
+    /// Why the node was last given back without a command: `lease timeout`, `wanted`, or nothing.
     #[serde(default)]
     pub released: Option<String>,
     /// Whether the agent is ending. No agent obeys commands for this node until the next status.
@@ -205,7 +205,7 @@ pub struct AgentStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTerms {
     /// Time since the last renewal after which the agent gives the node back.
-    pub dead_man: Span,
+    pub lease_timeout: Span,
     /// Time that a program has to stop.
     pub grace: Span,
 }

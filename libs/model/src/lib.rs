@@ -70,10 +70,10 @@ pub use plan::{
     Allocation, Followed, Generation, JudgedPlan, NodeChoice, Outcome, Plan, PlanReport, Policy,
     Rule, RuleGain, Solve,
 };
-pub use planning::{ForesightSettings, PlannerSettings};
+pub use planning::{ForecastingSettings, PlannerSettings};
 pub use pool::{Announced, Forecast, ForecastPoint, Joint, Pool, PooledHole};
 pub use reason::{Doubt, ForecastReport, HoleClass, More, Offer, OrderSource, TrainerReason};
-pub use replay::{Judged, Replay};
+pub use replay::{Judged, StepModel};
 pub use scheduler::SchedulerName;
 pub use settings::{SettingError, SpanText};
 pub use stage::{Stage, Staged, Stages, Steps, StepsAt};

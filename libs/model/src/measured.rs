@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Distance, KindName, NodeId, Replay, ScalingCurve, Tier, Timestamp, TrainerId, TrainerRecord,
+    Distance, KindName, NodeId, ScalingCurve, StepModel, Tier, Timestamp, TrainerId, TrainerRecord,
     is_default,
 };
 
@@ -24,7 +24,7 @@ pub struct Measured {
     pub kinds: BTreeMap<KindName, Measured>,
     /// What the newest replay of a step that can be trusted says of other counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replay: Option<Box<Replay>>,
+    pub replay: Option<Box<StepModel>>,
     /// Cost of growing, once there are enough measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<MeasuredPause>,
@@ -40,7 +40,7 @@ pub struct Measured {
     pub spent_node_s: f64,
     /// Parked nodes: held by the trainer and not training while it probes fewer nodes; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub aside: Vec<NodeId>,
+    pub parked: Vec<NodeId>,
     /// What decisions go by in place of the specification.
     #[serde(default, skip_serializing_if = "is_default")]
     pub in_force: InForce,
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(of(&[2, 8], 1), Basis::Between { below: 0, above: 2 });
         assert_eq!(of(&[2, 4, 8], 5), Basis::Between { below: 4, above: 8 });
         assert_eq!(of(&[2, 8], 9), Basis::Beyond { last: 8 });
-        let replay = |rates: &[u32], limit| Replay {
+        let replay = |rates: &[u32], limit| StepModel {
             nodes: 2,
             tier: Tier(0),
             at: Timestamp::default(),

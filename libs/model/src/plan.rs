@@ -243,7 +243,7 @@ pub struct Plan {
     /// Trainers that were hit by a departure, restart anyway and are re-placed on other nodes. All
     /// other trainers either grow or shrink.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repooled: Vec<TrainerId>,
+    pub replaced: Vec<TrainerId>,
     /// The explanation of the plan.
     pub report: PlanReport,
 }
@@ -269,7 +269,7 @@ impl Plan {
             as_of,
             seq,
             allocations,
-            repooled: Vec::new(),
+            replaced: Vec::new(),
             report: PlanReport {
                 solve,
                 trainers: Vec::new(),

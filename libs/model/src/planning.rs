@@ -13,7 +13,7 @@ use crate::{NodeChoice, Policy, SettingError, Span, SpanText};
 /// How plans by forecasts are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ForesightSettings {
+pub struct ForecastingSettings {
     /// Longest time that a plan by forecasts looks ahead. It never looks further than the median
     /// length of the holes, nor further than the longer of two: four times the trainers' rescale
     /// cost, and the time between two changes of a trainer, which `auto` measures.
@@ -24,7 +24,7 @@ pub struct ForesightSettings {
     /// Number of equally likely scenarios over which a plan is valued.
     pub scenarios: u32,
     /// Whether a trainer that has lost a node may restart on other nodes.
-    pub repool: bool,
+    pub replace: bool,
     /// Whether a hole may stay idle when its expected gain is below its cost.
     pub refuse: bool,
     /// The most trainers whose nodes are on several leaf switches that may use the uplink of one;
@@ -37,13 +37,13 @@ pub struct ForesightSettings {
     pub uplink: Option<u32>,
 }
 
-impl Default for ForesightSettings {
+impl Default for ForecastingSettings {
     fn default() -> Self {
         Self {
             horizon: Span::from_secs(1800),
             hysteresis: 2.0,
             scenarios: 32,
-            repool: true,
+            replace: true,
             refuse: true,
             crossing: None,
             uplink: None,
@@ -90,7 +90,7 @@ pub struct PlannerSettings {
     /// Folder in which a plan that fails its check is saved; if absent, it is not saved.
     pub rejected_dir: Option<PathBuf>,
     /// How plans by forecasts are made.
-    pub foresight: ForesightSettings,
+    pub forecasting: ForecastingSettings,
 }
 
 impl Default for PlannerSettings {
@@ -109,7 +109,7 @@ impl Default for PlannerSettings {
             stale_after: Span::from_secs(30),
             judged_share: 0.01,
             rejected_dir: None,
-            foresight: ForesightSettings::default(),
+            forecasting: ForecastingSettings::default(),
         }
     }
 }
@@ -124,7 +124,7 @@ impl PlannerSettings {
             ("planner.horizon", self.horizon),
             ("planner.time_limit", self.time_limit),
             ("planner.stale_after", self.stale_after),
-            ("planner.foresight.horizon", self.foresight.horizon),
+            ("planner.forecasting.horizon", self.forecasting.horizon),
         ])?;
         let nodes = self.tree_nodes;
         SettingError::unless(nodes > 0, "planner.tree_nodes", nodes, "a number from 1")?;
@@ -141,21 +141,21 @@ impl PlannerSettings {
             "a number from 0 to below 1",
         )?;
         SettingError::unless(
-            (0.0..=100.0).contains(&self.foresight.hysteresis),
-            "planner.foresight.hysteresis",
-            self.foresight.hysteresis,
+            (0.0..=100.0).contains(&self.forecasting.hysteresis),
+            "planner.forecasting.hysteresis",
+            self.forecasting.hysteresis,
             "a number from 0 (any gain is enough) to 100",
         )?;
         SettingError::unless(
-            self.foresight.uplink != Some(0),
-            "planner.foresight.uplink",
+            self.forecasting.uplink != Some(0),
+            "planner.forecasting.uplink",
             0,
             "a number from 1",
         )?;
         SettingError::unless(
-            (1..=1000).contains(&self.foresight.scenarios),
-            "planner.foresight.scenarios",
-            self.foresight.scenarios,
+            (1..=1000).contains(&self.forecasting.scenarios),
+            "planner.forecasting.scenarios",
+            self.forecasting.scenarios,
             "a number from 1 to 1000",
         )
     }

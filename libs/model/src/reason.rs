@@ -131,7 +131,7 @@ pub struct ForecastReport {
     pub scenarios: u32,
     /// Shadow price of a free node-second, in objective units. With several owners it is the price
     /// for the owner with the highest one.
-    pub salvage: f64,
+    pub shadow_price: f64,
     /// The source of the order of the holes.
     pub order: OrderSource,
     /// The name of the proposal that won.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! c is linear between measured counts and constant outside them, so rates go through all that was
-//! measured. The replay is no model of the trainer if it is off by more than [`Replay::MOST_OFF`] at
+//! measured. The replay is no model of the trainer if it is off by more than [`StepModel::MOST_OFF`] at
 //! a measured count. It is none either if its step is more than [`StepCosts::TRUSTED`] off the
 //! measured one; then an earlier one counts.
 //!
@@ -26,7 +26,7 @@ use crate::{Cause, CurvePoint, StepCosts, Tier, Timestamp};
 
 /// Rates over that of the replayed step, and what they are worth beside the measured ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Replay {
+pub struct StepModel {
     /// Nodes of the replayed step.
     pub nodes: u32,
     /// How far apart they were.
@@ -50,7 +50,7 @@ pub struct Replay {
 pub struct Judged {
     /// The greatest error: of the replayed step, and at other measured counts.
     pub error: f64,
-    /// Other measured counts that it meets within [`Replay::MOST_OFF`].
+    /// Other measured counts that it meets within [`StepModel::MOST_OFF`].
     pub met: u32,
     /// Rates at counts that were not measured, fewest nodes first; none if it is no model.
     pub rates: Vec<CurvePoint>,
@@ -58,7 +58,7 @@ pub struct Judged {
     pub limit: Option<u32>,
 }
 
-impl Replay {
+impl StepModel {
     /// The most by which a replay may be off the rate at another measured count, as a share of it.
     pub const MOST_OFF: f64 = 0.10;
     /// By how much a rate may rise faster than the nodes: replayed steps scatter.
@@ -235,7 +235,7 @@ fn speeds(costs: &StepCosts, nodes: u32) -> Option<Vec<CurvePoint>> {
         let speed = batch * costs.replayed / one.step;
         let more = f64::from(count) / f64::from(nodes);
         let is_sound = speed.is_finite() && speed > 0.0 && count > 0;
-        let is_faster = count > nodes && speed > more * (1.0 + Replay::SCATTER);
+        let is_faster = count > nodes && speed > more * (1.0 + StepModel::SCATTER);
         if !is_sound || is_faster || speeds.insert(count, speed).is_some() {
             return None;
         }
@@ -259,7 +259,7 @@ fn links(costs: &StepCosts) -> Option<Vec<(f64, f64)>> {
     links.sort_by(|a, b| a.0.total_cmp(&b.0));
     let is_sound = |&(x, t): &(f64, f64)| x.is_finite() && x > 0.0 && t.is_finite() && t > 0.0;
     let rises = links.windows(2).all(|pair| match *pair {
-        [(x0, t0), (x1, t1)] => x1 > x0 && t1 >= t0 * (1.0 - Replay::SCATTER),
+        [(x0, t0), (x1, t1)] => x1 > x0 && t1 >= t0 * (1.0 - StepModel::SCATTER),
         _ => true,
     });
     (links.iter().all(is_sound) && rises).then_some(links)
@@ -306,8 +306,8 @@ mod tests {
         8.0 * f64::from(members) / truth(members, 1.0)
     }
 
-    fn replay(costs: &StepCosts) -> Option<Replay> {
-        Replay::of(costs, 2, Tier(0), Timestamp::default())
+    fn replay(costs: &StepCosts) -> Option<StepModel> {
+        StepModel::of(costs, 2, Tier(0), Timestamp::default())
     }
 
     fn judged(costs: &StepCosts, measured: &[(u32, f64)], most: u32) -> Judged {
@@ -396,7 +396,10 @@ mod tests {
             change(&mut costs);
             assert_eq!(replay(&costs), None, "{costs:?}");
         }
-        assert_eq!(Replay::of(&costs(), 1, Tier(0), Timestamp::default()), None);
+        assert_eq!(
+            StepModel::of(&costs(), 1, Tier(0), Timestamp::default()),
+            None
+        );
         let mut none = costs();
         none.elsewhere.clear();
         assert!(judged(&none, &[(2, rate(2))], 8).rates.is_empty());
@@ -433,7 +436,7 @@ mod tests {
         assert_eq!(replay.step_with(0.1), None);
         let mut hidden = costs();
         hidden.elsewhere.retain(|one| one.members != 2);
-        let hidden = Replay::of(&hidden, 2, Tier(0), Timestamp::default()).unwrap();
+        let hidden = StepModel::of(&hidden, 2, Tier(0), Timestamp::default()).unwrap();
         assert_eq!((hidden.step_with(2.0), hidden.link_with(1.5)), (None, None));
     }
 }

@@ -105,7 +105,7 @@ pub enum HoleVerdict {
         trainer: TrainerId,
     },
     /// It stays idle, since every trainer is at its maximum or there is none.
-    NoTaker,
+    NoBidder,
     /// It stays idle, since for each trainer the rescale costs more than the node gains.
     NotWorthIt,
     /// It stays idle, since the node is quarantined or its agent is silent.

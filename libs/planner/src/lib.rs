@@ -36,6 +36,6 @@ pub use problem::{
     Candidate, Far, History, Item, Lost, Mix, MixProblem, MixSizes, MixTable, NO_NODES, OnKinds,
     PoolForecast, Problem, Shape, Situation, Sizes, Slot, Switches, Users, mixes_of, pair,
 };
-pub use problem::{file, instance, kind, objective};
+pub use problem::{file, instance, objective, worth};
 pub use settings::{ForecastSettings, Settings};
 pub use solve::{dp, equal_share, fair, milp, mixed};

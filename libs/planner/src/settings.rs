@@ -1,6 +1,6 @@
 //! Settings of a decider.
 
-use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Policy, Span};
+use lacuna_model::{ForecastingSettings, NodeChoice, PlannerSettings, Policy, Span};
 use serde::{Deserialize, Serialize};
 
 use crate::milp::MilpOptions;
@@ -20,7 +20,7 @@ pub struct Settings {
     /// Seed of random choices.
     pub seed: u64,
     /// Settings of decisions by forecasts.
-    pub foresight: ForecastSettings,
+    pub forecasting: ForecastSettings,
 }
 
 impl From<&PlannerSettings> for Settings {
@@ -31,7 +31,7 @@ impl From<&PlannerSettings> for Settings {
             horizon: settings.horizon,
             milp: settings.into(),
             seed: settings.seed,
-            foresight: (&settings.foresight).into(),
+            forecasting: (&settings.forecasting).into(),
         }
     }
 }
@@ -51,8 +51,8 @@ pub struct ForecastSettings {
     pub scenarios: u32,
 }
 
-impl From<&ForesightSettings> for ForecastSettings {
-    fn from(settings: &ForesightSettings) -> Self {
+impl From<&ForecastingSettings> for ForecastSettings {
+    fn from(settings: &ForecastingSettings) -> Self {
         Self {
             joint: settings.into(),
             scenarios: settings.scenarios,
@@ -62,6 +62,6 @@ impl From<&ForesightSettings> for ForecastSettings {
 
 impl Default for ForecastSettings {
     fn default() -> Self {
-        (&ForesightSettings::default()).into()
+        (&ForecastingSettings::default()).into()
     }
 }

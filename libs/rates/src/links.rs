@@ -4,7 +4,7 @@
 //! their own replayed steps would cost what the tier costs them. The replayed step of the trainer
 //! over that link, beside its step now, is the cost.
 
-use lacuna_model::{Distance, Measured, MeasuredRate, Replay, Tier};
+use lacuna_model::{Distance, Measured, MeasuredRate, StepModel, Tier};
 
 /// A share is replaced when it is off by more than this part: every replacement makes a new plan.
 const OFF: f64 = 0.05;
@@ -14,7 +14,7 @@ const TELLS: f64 = 0.02;
 /// What distance costs a trainer that was never apart, over the links of others. Nothing where its
 /// owner says it, or where it is within [`OFF`] of what it is.
 pub(crate) fn over_links(
-    replay: &Replay,
+    replay: &StepModel,
     links: &[Option<f64>],
     now: &Distance,
 ) -> Option<Distance> {
@@ -24,7 +24,7 @@ pub(crate) fn over_links(
         Distance::Shares(_) | Distance::Measured(_) | Distance::Fitted(_) => return None,
     };
     let is_known = links.iter().any(Option::is_some);
-    if !is_known || replay.tier != Tier(0) || replay.judged.error > Replay::MOST_OFF {
+    if !is_known || replay.tier != Tier(0) || replay.judged.error > StepModel::MOST_OFF {
         return None;
     }
     let share = |link: &Option<f64>| {

@@ -31,8 +31,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use lacuna_model::{
-    CurvePoint, Distance, KindName, Measured, MeasuredRate, NodeId, NodeKinds, Progress, Replay,
-    RunId, ScalingCurve, StepCosts, Tier, Timestamp, Topology, TrainerRecord, TrainerSpec,
+    CurvePoint, Distance, KindName, Measured, MeasuredRate, NodeId, NodeKinds, Progress, RunId,
+    ScalingCurve, StepCosts, StepModel, Tier, Timestamp, Topology, TrainerRecord, TrainerSpec,
 };
 
 use crate::links::over_links;
@@ -230,7 +230,7 @@ impl Observed {
         let (kind, tier) = (site.kind.as_ref(), site.tier);
         let nodes = record.nodes.len() as u32;
         let all = nodes.saturating_mul(record.spec.launch.workers_per_node());
-        let found = Replay::of(costs, nodes, tier, at).filter(|_| costs.members == all);
+        let found = StepModel::of(costs, nodes, tier, at).filter(|_| costs.members == all);
         let Some(mut replay) = found else {
             return false;
         };
@@ -240,7 +240,7 @@ impl Observed {
             &known.map(places).unwrap_or_default(),
             record.spec.max_nodes,
         );
-        let judged = |replay: Option<&Replay>| {
+        let judged = |replay: Option<&StepModel>| {
             replay.map_or((0, None), |one| (one.judged.rates.len(), one.judged.limit))
         };
         let is_other = judged(known.and_then(|of| of.replay.as_deref())) != judged(Some(&replay));
@@ -353,7 +353,7 @@ fn near(places: &BTreeMap<Place, f64>) -> BTreeMap<u32, f64> {
 }
 
 /// Judges a replay beside the measured rates, for a trainer of at most `most` nodes.
-fn judge(replay: &mut Replay, places: &BTreeMap<Place, f64>, most: u32) {
+fn judge(replay: &mut StepModel, places: &BTreeMap<Place, f64>, most: u32) {
     let alike = places.iter().filter(|((_, tier), _)| *tier == replay.tier);
     let alike = alike.map(|(&(nodes, _), &rate)| (nodes, rate)).collect();
     replay.judge(&alike, &near(places), most);

@@ -444,7 +444,7 @@ impl<'a> Rates<'a> {
 mod tests {
     use lacuna_model::{
         CurvePoint, Directory, Elastic, Goodput, GoodputAt, Judged, KindRates, Loading,
-        MeasuredPause, MeasuredRate, MeasuredStart, Replay, RunId, TrainerId, Work,
+        MeasuredPause, MeasuredRate, MeasuredStart, RunId, StepModel, TrainerId, Work,
     };
 
     use super::*;
@@ -550,7 +550,7 @@ mod tests {
         );
         assert_eq!(on(&record, 8, 0), (50.0, Basis::Measured(far), Some(0.0)));
         // What a replay says of a size counts before a line through measured ones.
-        record.measured.as_mut().unwrap().replay = Some(Box::new(Replay {
+        record.measured.as_mut().unwrap().replay = Some(Box::new(StepModel {
             nodes: 4,
             tier: Tier(0),
             at: at(100),

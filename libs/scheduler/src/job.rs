@@ -87,7 +87,7 @@ impl End {
 
 /// Stage of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum JobStage {
     /// The job waits for its node.
     Pending,
     /// The job has its node.
@@ -98,7 +98,7 @@ pub enum Stage {
     Ended(End),
 }
 
-impl Stage {
+impl JobStage {
     /// Stage of a job in this state; `None` for an unknown state.
     #[must_use]
     pub const fn of(state: JobState) -> Option<Self> {
@@ -143,7 +143,7 @@ pub struct Listed {
     /// The node that the job has or requests.
     pub node: Option<NodeId>,
     /// Stage of the job.
-    pub stage: Stage,
+    pub stage: JobStage,
 }
 
 /// Marks that distinguish our own pilots from foreign jobs.

@@ -1,6 +1,6 @@
 //! Learning of a model from a whole trace, by the observer of a replay.
 
-use lacuna_forecast::{Fits, Learning, Learnt, LearntFrom, Predictor as _};
+use lacuna_forecast::{Fits, LearningStage, Learnt, LearntFrom, Predictor as _};
 
 use crate::world::Observer;
 use crate::{OrderFound, PoolTrace, Progress, Settings, SimError, limits};
@@ -13,7 +13,7 @@ pub struct Lesson {
     /// The basis of its forecasts, in words.
     pub rests_on: String,
     /// How far it has learnt.
-    pub learning: Learning,
+    pub learning: LearningStage,
     /// Whether the scheduler takes nodes in an order.
     pub order: Option<OrderFound>,
 }
@@ -55,8 +55,8 @@ pub fn learn(
     let predictor = observer.predictor();
     let learning = predictor.learning();
     let ended = match learning {
-        Learning::Fixed => 0,
-        Learning::Young { ended, .. } | Learning::Learnt { ended } => ended,
+        LearningStage::Fixed => 0,
+        LearningStage::Young { ended, .. } | LearningStage::Learnt { ended } => ended,
     };
     let model = predictor.save().filter(|_| ended > 0);
     let Some(model) = model else {

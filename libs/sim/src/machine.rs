@@ -1,6 +1,6 @@
 //! What a trace shows of the holes of its machine.
 
-use lacuna_forecast::{HazardCore, HazardSettings, Machine, Nodes, OrderBy, Prior};
+use lacuna_forecast::{HazardCore, HazardSettings, MachinePrior, Nodes, OrderBy, Prior};
 
 use crate::{PoolTrace, SimError};
 
@@ -8,7 +8,7 @@ use crate::{PoolTrace, SimError};
 ///
 /// # Errors
 /// [`SimError`] if the trace cannot be read.
-pub fn machine(trace: &dyn PoolTrace, name: &str) -> Result<Option<Machine>, SimError> {
+pub fn machine(trace: &dyn PoolTrace, name: &str) -> Result<Option<MachinePrior>, SimError> {
     let names: Vec<String> = (0..trace.known_nodes())
         .map(|node| trace.node_name(node).to_string())
         .collect();

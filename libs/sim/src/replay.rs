@@ -51,17 +51,17 @@ pub fn replay(
     let save = hooks.save.as_deref_mut();
     let mut decisions = Decisions::new(settings, hooks.stopwatch).showing(save);
     let is_over = AtomicBool::new(false);
-    let (tally, milestones, order, oddities, apart, mut history) =
+    let (tally, milestones, order, anomalies, apart, mut history) =
         std::thread::scope(|scope| -> Result<_, SimError> {
             let mut live = |fits| {
                 let remembers = history.is_some();
                 let mut world = World::new(trace, trainers, &kinds, settings, remembers, fits)?;
                 world.run(&mut decisions, &mut watch("replay", trace, hooks.progress))?;
-                let (order, oddities) = (world.order(), world.oddities());
+                let (order, anomalies) = (world.order(), world.anomalies());
                 let apart = world.apart();
                 let milestones = std::mem::take(&mut world.milestones);
                 let history = world.take_history();
-                Ok((world.tally, milestones, order, oddities, apart, history))
+                Ok((world.tally, milestones, order, anomalies, apart, history))
             };
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
             let counts = !settings.policy.forecasts() || kinds.nodes().is_some();
@@ -157,7 +157,7 @@ pub fn replay(
         wall_seconds: 0.0,
         peak_rss_bytes: 0,
         order,
-        oddities,
+        anomalies,
         apart,
         kinds: kinds.nodes().map(|names| {
             let by_kind = names.iter().zip(&tally.of_kinds);

@@ -68,7 +68,7 @@ pub struct SkillOptions {
     /// Whether the first predictor takes part a second time, with the planned starts of the
     /// simulated scheduler ([`PoolStep::planned`](crate::PoolStep::planned)). A model has them in
     /// its only part.
-    pub hints: bool,
+    pub planned_starts: bool,
     /// Learning of predictors while they are scored.
     pub after: AfterTraining,
     /// Moments of questions. Each costs a forecast of the whole pool.
@@ -96,7 +96,7 @@ impl Default for SkillOptions {
             ],
             model: None,
             train_until: None,
-            hints: false,
+            planned_starts: false,
             after: AfterTraining::Learn,
             moments: SampleTimes::Times(1000),
             holes: 64,

@@ -243,7 +243,7 @@ pub struct Summary {
     pub order: Option<OrderFound>,
     /// Impossible changes in the trace, by kind; only if the policy forecasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oddities: Option<Anomalies>,
+    pub anomalies: Option<Anomalies>,
     /// What distance did; only where nodes are on several leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<Apart>,

@@ -14,7 +14,7 @@
 //!
 //! A change takes preparation, fetching or services to zero, or scales them. Without a straggler, each
 //! member's `ready` and `after` are moved by the difference of its mean to that of the fastest one.
-//! So its scatter stays, which the fastest of each step would not have.
+//! The replay keeps the variation between steps; taking the fastest member would hide it.
 //!
 //! With another share s of the samples, on a device d times as fast, `ready` becomes
 //! `((1-f) s/d + f) ready`, where f is the share of computing that stays as it is ([`Change::fixed`]).

@@ -36,7 +36,7 @@ use lacuna_records::excerpt;
 
 use crate::{ReadError, open};
 
-pub use error::{Contradiction, Disagreement, Fault, TopologyError};
+pub use error::{Contradiction, Disagreement, Fault, TopologyFileError};
 
 /// A format of topologies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ struct Entry {
     name: &'static str,
     /// Whether a first line (trimmed, neither blank nor a comment) is of this format.
     knows: fn(&str) -> bool,
-    read: fn(&str, &TopologyOptions) -> Result<Noted, TopologyError>,
+    read: fn(&str, &TopologyOptions) -> Result<Noted, TopologyFileError>,
 }
 
 /// What a file needs besides its text. Each format ignores what is of another.
@@ -201,13 +201,13 @@ fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
 /// Reads a topology of any format.
 ///
 /// # Errors
-/// [`TopologyError`] with the line: the format is unknown, a line is damaged, or the file
+/// [`TopologyFileError`] with the line: the format is unknown, a line is damaged, or the file
 /// contradicts itself.
-pub fn read(text: &str, options: &TopologyOptions) -> Result<TopologyRead, TopologyError> {
+pub fn read(text: &str, options: &TopologyOptions) -> Result<TopologyRead, TopologyFileError> {
     let text = text.trim_start_matches('\u{feff}');
     let Some(format) = TopologyFormat::detect(text) else {
         let (line, found) = first_line(text).unwrap_or((1, ""));
-        return Err(TopologyError::new(line, Fault::Format(excerpt(found))));
+        return Err(TopologyFileError::new(line, Fault::Format(excerpt(found))));
     };
     let Noted { topology, note } = (format.entry().read)(text, options)?;
     Ok(TopologyRead {

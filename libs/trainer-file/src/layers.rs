@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lacuna_layers::{Nodes, Profile, RawProfile, rates};
+use lacuna_layers::{LayerProfile, Nodes, RawProfile, rates};
 use lacuna_model::KindRates;
 use serde::de::{Error as _, MapAccess, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer};
@@ -67,7 +67,7 @@ impl Layers {
             Ok(raw) => raw,
             Err(source) => return Err(LayersError::Json { path, source }),
         };
-        let found = Profile::new(raw).and_then(|profile| {
+        let found = LayerProfile::new(raw).and_then(|profile| {
             let nodes = match &self.nodes {
                 None => Nodes::alike(&profile)?,
                 Some(given) => Nodes::new(&profile, given)?,

@@ -55,7 +55,7 @@ pub enum Change {
         at: Timestamp,
     },
     /// The planner places it again (more, fewer or other nodes) while it stalls after a loss.
-    Repooled,
+    Replaced,
     /// Its program starts again on the same nodes.
     Restarted,
     /// It keeps its nodes, and its rate there is another, since other trainers share its uplinks.
@@ -70,7 +70,7 @@ impl Change {
     #[must_use]
     pub const fn planned(before: u32, after: u32, hit: bool) -> Self {
         if hit {
-            Self::Repooled
+            Self::Replaced
         } else if after > before {
             Self::Grown
         } else {
@@ -82,7 +82,7 @@ impl Change {
     #[must_use]
     pub const fn cause(self) -> Option<LossCause> {
         match self {
-            Self::Grown | Self::Shrunk | Self::Repooled => Some(LossCause::Rescale),
+            Self::Grown | Self::Shrunk | Self::Replaced => Some(LossCause::Rescale),
             Self::Lost { .. } => Some(LossCause::Preempt),
             Self::Restarted => Some(LossCause::Restart),
             Self::Paced | Self::Ended => None,
@@ -100,15 +100,15 @@ pub struct Rates {
 }
 
 /// Stall debt of a change of the nodes, samples. `start_s` is that of
-/// [`lacuna_rates::Rates::start_s`]. [`Change::Repooled`] costs 0 here: a stall that begins
-/// again costs its part already paid, which only [`Account`] knows.
+/// [`lacuna_rates::Rates::start_s`]. [`Change::Replaced`] costs 0 here: a stall that begins
+/// again costs its part already paid, which only [`LossAccount`] knows.
 #[must_use]
 pub fn stall_debt(rescale: &RescaleCost, start_s: f64, change: Change, rates: Rates) -> f64 {
     match change {
         Change::Grown if rates.before <= 0.0 => rates.after * start_s,
         Change::Grown => rates.before * rescale.up_s,
         Change::Shrunk | Change::Lost { .. } | Change::Restarted => rates.before * rescale.down_s,
-        Change::Repooled | Change::Paced | Change::Ended => 0.0,
+        Change::Replaced | Change::Paced | Change::Ended => 0.0,
     }
 }
 
@@ -143,7 +143,7 @@ const REMEMBERED: usize = 16;
 
 /// Accounting of one trainer's incarnations. The figures themselves are in its record.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Account {
+pub struct LossAccount {
     /// When the present incarnation began.
     since: Timestamp,
     /// The moment that `record.owed` refers to.
@@ -157,7 +157,7 @@ pub struct Account {
     lost_at: Option<Timestamp>,
 }
 
-impl Account {
+impl LossAccount {
     /// The newest moment that the present incarnation has reported, or its beginning.
     #[must_use]
     pub fn reported(&self) -> Timestamp {
@@ -237,7 +237,7 @@ impl Account {
         };
         let cost = match change {
             _ if again || !simulated => 0.0,
-            Change::Repooled => (record.run_owed - ledger.debt()).max(0.0),
+            Change::Replaced => (record.run_owed - ledger.debt()).max(0.0),
             _ => {
                 let known = lacuna_rates::Rates::of(record);
                 stall_debt(&known.rescale(), known.start_s(), change, rates)
@@ -353,7 +353,7 @@ impl Account {
 
 /// Counts a report into its record: control was away when it came.
 pub fn catch_up(record: &mut TrainerRecord, report: &Progress) {
-    let mut account = Account::default();
+    let mut account = LossAccount::default();
     account.resume(record);
     account.report(record, report);
 }
@@ -424,8 +424,8 @@ mod tests {
             (Change::Grown, 0.0, 0.0, 0.0),
             (Change::Shrunk, 0.0, 0.0, 0.0),
             (lost, 0.0, 0.0, 0.0),
-            (Change::Repooled, 40.0, 80.0, 0.0),
-            (Change::Repooled, 0.0, 80.0, 0.0),
+            (Change::Replaced, 40.0, 80.0, 0.0),
+            (Change::Replaced, 0.0, 80.0, 0.0),
             (Change::Ended, 40.0, 0.0, 0.0),
         ] {
             let rates = Rates { before, after };
@@ -440,9 +440,9 @@ mod tests {
             (2, 4, false, Change::Grown),
             (4, 2, false, Change::Shrunk),
             (0, 4, false, Change::Grown),
-            (2, 4, true, Change::Repooled),
-            (4, 2, true, Change::Repooled),
-            (0, 4, true, Change::Repooled),
+            (2, 4, true, Change::Replaced),
+            (4, 2, true, Change::Replaced),
+            (0, 4, true, Change::Replaced),
         ] {
             assert_eq!(Change::planned(before, after, hit), change);
         }

@@ -6,7 +6,7 @@
 //! 2. At most one program runs: the next starts after the last has ended.
 //! 3. A status names the newest command that has been *obeyed*: a release is reported when no
 //!    program runs any more.
-//! 4. Without a renewal of its lease for the lease timeout (`agent.dead_man`, 60 s) the agent gives
+//! 4. Without a renewal of its lease for the lease timeout (`agent.lease_timeout`, 60 s) the agent gives
 //!    its node back by itself. A pilot without renewals ends by itself.
 //! 5. A program that regroups lives on over the incarnations of its trainer: it gets a message of
 //!    each next one.
@@ -29,7 +29,7 @@ use crate::Now;
 pub use effect::Effect;
 
 /// Reason in the status of an agent that gives its node back after the lease timeout.
-pub(crate) const LEASE_TIMEOUT: &str = "dead man";
+pub(crate) const LEASE_TIMEOUT: &str = "lease timeout";
 /// Reason in the status of an agent that was suspended (SIGSTOP), so that its guards ended its programs.
 const SUSPENDED: &str = "agent suspended";
 /// Reason in the status of an agent whose node has gone to a trainer that it does not serve.
@@ -271,7 +271,7 @@ impl Agent {
             broken,
             ending,
             terms: self.grace.map(|grace| AgentTerms {
-                dead_man: self.lease_timeout,
+                lease_timeout: self.lease_timeout,
                 grace,
             }),
             place: self.place.clone(),

@@ -375,7 +375,7 @@ pub struct LogPlace {
 #[serde(rename_all = "snake_case")]
 pub enum Kept {
     /// In control's state: trainers that have not ended, and those that ended recently.
-    Books,
+    Live,
     /// In the archive: trainers that ended earlier, the newest 128 MiB of them.
     Archive,
 }

@@ -24,7 +24,7 @@ metrics! {
         pub(crate) released: IntCounterVec = "lacuna_agent_given_back_total",
             "nodes given back without a command, by cause",
             by ["cause"], of [
-                "dead man", "agent stopped", "agent suspended", "wanted", "alone", "forgotten",
+                "lease timeout", "agent stopped", "agent suspended", "wanted", "alone", "forgotten",
             ];
         starts: IntCounter = "lacuna_agent_programs_started_total", "programs started";
         exits: IntCounterVec = "lacuna_agent_programs_exited_total",

@@ -11,7 +11,7 @@ use lacuna_wire::msg::Renewal;
 #[derive(Debug)]
 pub(crate) struct Order {
     newest: BTreeMap<String, Newest>,
-    dead_man: Span,
+    lease_timeout: Span,
 }
 
 #[derive(Debug)]
@@ -24,10 +24,10 @@ struct Newest {
 impl Order {
     /// No renewal yet. After the lease timeout without a renewal no lease is held, and any number
     /// is accepted again: an emptied bus may have lost the leadership before.
-    pub(crate) const fn new(dead_man: Span) -> Self {
+    pub(crate) const fn new(lease_timeout: Span) -> Self {
         Self {
             newest: BTreeMap::new(),
-            dead_man,
+            lease_timeout,
         }
     }
 
@@ -35,7 +35,7 @@ impl Order {
     pub(crate) fn accepts(&mut self, subject: &str, renewal: &Renewal, now: Timestamp) -> bool {
         let Renewal { lead, number, .. } = *renewal;
         let older = |newest: &Newest| {
-            now.since(newest.received) < self.dead_man
+            now.since(newest.received) < self.lease_timeout
                 && (lead, number) <= (newest.lead, newest.number)
         };
         if self.newest.get(subject).is_some_and(older) {

@@ -230,14 +230,14 @@ async fn live(
     let mut idle = interval(idle_every(&ctx.config, pilot).to_std());
     let alive = ctx.health.check("loop", Some(Span::from_secs(30)));
     let mut control_spoke = moment(&ctx, &watch).wall;
-    let mut order = Order::new(settings.dead_man);
+    let mut order = Order::new(settings.lease_timeout);
     let job = job(pilot);
     let wanted = asked_back(&ctx);
     let answers = Arc::new(Semaphore::new(ANSWERS));
     let cause = loop {
         alive.ok();
         let now = moment(&ctx, &watch);
-        if pilot && now.since(control_spoke) >= settings.dead_man {
+        if pilot && now.since(control_spoke) >= settings.lease_timeout {
             break "alone";
         }
         let finish = until_finish(&ctx, &shell);

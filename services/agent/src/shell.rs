@@ -44,7 +44,7 @@ pub(crate) struct Shell {
     pub(crate) programs: Command,
     agents: BTreeMap<NodeId, Agent>,
     serves: Serves,
-    dead_man: Span,
+    lease_timeout: Span,
     outbox: Outbox,
     safety: Safety,
 }
@@ -57,14 +57,14 @@ impl Shell {
         programs: Command,
         safety: Safety,
     ) -> Self {
-        let (dead_man, grace) = (ctx.config.agent.dead_man, ctx.config.agent.grace);
+        let (lease_timeout, grace) = (ctx.config.agent.lease_timeout, ctx.config.agent.grace);
         let agents = match &serves {
             Serves::Nodes(nodes) => nodes
                 .iter()
                 .map(|node| {
                     // The environment of a job names the place of one node.
                     let place = place().filter(|_| nodes.len() == 1);
-                    let agent = Agent::new(node.clone(), dead_man)
+                    let agent = Agent::new(node.clone(), lease_timeout)
                         .with_grace(grace)
                         .with_place(place)
                         .with_serves(programs.serves());
@@ -80,7 +80,7 @@ impl Shell {
             programs,
             agents,
             serves,
-            dead_man,
+            lease_timeout,
             outbox: Outbox::default(),
             safety,
         }
@@ -109,7 +109,7 @@ impl Shell {
             },
             Serves::All => self.agents.entry(node.clone()).or_insert_with(|| {
                 let grace = self.ctx.config.agent.grace;
-                Agent::new(node.clone(), self.dead_man).with_grace(grace)
+                Agent::new(node.clone(), self.lease_timeout).with_grace(grace)
             }),
         };
         let begun = match &command.action {
@@ -312,7 +312,10 @@ impl Shell {
     /// The lease timeout is over, here or in the safety thread.
     fn died(&self, node: &NodeId) {
         tracing::warn!(%node, "no renewal of the lease, giving the node back");
-        self.metrics.released.with_label_values(&["dead man"]).inc();
+        self.metrics
+            .released
+            .with_label_values(&["lease timeout"])
+            .inc();
     }
 
     /// Gives all nodes back, since this process ends.

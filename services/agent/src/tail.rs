@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::untrusted;
-use crate::worth::Worth;
+use crate::worth::BatchReport;
 
 /// Most bytes of one read.
 const READ: u64 = 1 << 20;
@@ -45,7 +45,7 @@ pub struct Line {
     pub stalls: Option<serde_json::Value>,
     /// The noise scale of the gradient and the batch, now and then, as the package reports them.
     #[serde(flatten)]
-    pub worth: Worth,
+    pub worth: BatchReport,
 }
 
 /// The failure of one worker of the node.

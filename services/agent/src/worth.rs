@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Two parts of a report. What is wrong in them is no error of the report.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-pub struct Worth {
+pub struct BatchReport {
     #[serde(default)]
     noise: Option<Value>,
     #[serde(default)]
@@ -30,7 +30,7 @@ struct Batch {
     sizing: Option<Value>,
 }
 
-impl Worth {
+impl BatchReport {
     /// What the batch is worth; nothing if the report does not say it, or says nonsense.
     #[must_use]
     pub fn learning(&self) -> Option<Learning> {
@@ -62,7 +62,7 @@ mod tests {
 
     fn said(noise: Value, batch: Value) -> Option<Learning> {
         let report = json!({"noise": noise, "batch": batch, "samples": 3});
-        Worth::deserialize(&report).unwrap().learning()
+        BatchReport::deserialize(&report).unwrap().learning()
     }
 
     #[test]

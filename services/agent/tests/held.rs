@@ -113,12 +113,12 @@ fn agent(dir: &Path, args: &[&str]) -> Killed {
 }
 
 impl Harness {
-    async fn start(dead_man: &str, more: &str, args: &[&str]) -> Self {
+    async fn start(lease_timeout: &str, more: &str, args: &[&str]) -> Self {
         let nats = TestNats::start();
         let dir = tempfile::tempdir().unwrap();
         let config = format!(
             "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"500ms\"\n[bus]\nurl = \"{}\"\n\
-             [agent]\ndead_man = \"{dead_man}\"\ngrace = \"500ms\"\nreport_every = \"200ms\"\n\
+             [agent]\ndead_man = \"{lease_timeout}\"\ngrace = \"500ms\"\nreport_every = \"200ms\"\n\
              pass_env = [\"SITE_N*\"]\nwork_dir = \"{}\"\n{more}\n",
             nats.url(),
             dir.path().join("work").display()
@@ -140,8 +140,8 @@ impl Harness {
     }
 
     /// A test cluster in which only guards hold the programs.
-    async fn plain(dead_man: &str) -> Self {
-        Self::start(dead_man, "cgroups = false", &[]).await
+    async fn plain(lease_timeout: &str) -> Self {
+        Self::start(lease_timeout, "cgroups = false", &[]).await
     }
 
     fn log(&self) -> String {

@@ -78,16 +78,16 @@ struct Pilot {
 }
 
 impl Pilot {
-    async fn start(dead_man: &str) -> Self {
-        Self::start_with(dead_man, "1s").await
+    async fn start(lease_timeout: &str) -> Self {
+        Self::start_with(lease_timeout, "1s").await
     }
 
-    async fn start_with(dead_man: &str, hang_after: &str) -> Self {
+    async fn start_with(lease_timeout: &str, hang_after: &str) -> Self {
         let nats = TestNats::start();
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("train.py"), PROGRAM).unwrap();
         let config = format!(
-            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\ndead_man = \"{dead_man}\"\n\
+            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\ndead_man = \"{lease_timeout}\"\n\
              report_every = \"200ms\"\nhang_after = \"{hang_after}\"\nwork_dir = \"{}\"\n",
             nats.url(),
             dir.path().join("work").display()

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use lacuna_forecast::settings::Forecast;
+use lacuna_forecast::settings::ForecastSection;
 use lacuna_model::{PlannerSettings, SettingError};
 use lacuna_runtime::config::{self, Gateway};
 use lacuna_scheduler::check_pilots;
@@ -20,7 +20,7 @@ pub struct Sections {
     /// The sources of events.
     pub ingest: Ingest,
     /// How remaining hole lengths are predicted.
-    pub forecast: Forecast,
+    pub forecast: ForecastSection,
     /// How plans are made.
     pub planner: PlannerSettings,
     /// How trainers are admitted and leases kept.

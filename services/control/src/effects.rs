@@ -27,7 +27,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// emptied needs its streams first.
 const MEMBERS_LIMIT_S: f64 = 2.0;
 
-/// A lease that control knows, as its entry was.
+/// The bucket entry of a lease as control last read it.
 pub(crate) type Held = (NodeId, LeaseRecord);
 
 /// Applies effects on the bus.
@@ -577,10 +577,10 @@ fn log(note: &Note, correlation: &str) {
             let node = node.as_ref().map(ToString::to_string);
             tracing::warn!(%trainer, node, failures, reason, %again_in, correlation, "program failed");
         }
-        Note::Trial { trainer, nodes, of } => {
+        Note::Probe { trainer, nodes, of } => {
             tracing::info!(%trainer, nodes, of, correlation, "trains on part of its nodes, to measure");
         }
-        Note::TrialOver { trainer, node_s } => {
+        Note::ProbeEnded { trainer, node_s } => {
             tracing::debug!(%trainer, node_s, correlation, "probe is over");
         }
         // The normal course: its pilot ended for a batch job, and another one comes.
@@ -666,8 +666,8 @@ fn log(note: &Note, correlation: &str) {
             );
         }
         Note::OtherTerms { node, terms } => {
-            let (dead_man, grace) = (terms.dead_man, terms.grace);
-            tracing::warn!(%node, %dead_man, %grace, correlation, "the agent may take longer to give its node back than agent.dead_man and agent.grace of control say: control waits as long");
+            let (lease_timeout, grace) = (terms.lease_timeout, terms.grace);
+            tracing::warn!(%node, %lease_timeout, %grace, correlation, "the agent may take longer to give its node back than agent.lease_timeout and agent.grace of control say: control waits as long");
         }
         Note::LeaseConflict { node } => {
             tracing::warn!(%node, correlation, "lease differs from the one known");

@@ -73,7 +73,7 @@ metrics! {
         runs: IntCounterVec = "lacuna_control_runs_total",
             "incarnations begun, by cause",
             by ["cause"],
-            of ["start", "grown", "shrunk", "repooled", "preempted", "restarted", "paced"];
+            of ["start", "grown", "shrunk", "replaced", "preempted", "restarted", "paced"];
         ended: IntCounterVec = "lacuna_control_trainers_ended_total",
             "trainers that have ended, by phase", by ["phase"], of ["done", "cancelled", "failed"];
         failures: IntCounter = "lacuna_control_program_failures_total",
@@ -185,8 +185,8 @@ impl Metrics {
             Note::Preempted { .. } => self.preemptions.inc(),
             Note::Ended { phase, .. } => self.ended.with_label_values(&[*phase]).inc(),
             Note::Failure { .. } => self.failures.inc(),
-            Note::Trial { nodes, of, .. } if nodes < of => self.trials.inc(),
-            Note::TrialOver { node_s, .. } => self.trial_cost.inc_by(*node_s),
+            Note::Probe { nodes, of, .. } if nodes < of => self.trials.inc(),
+            Note::ProbeEnded { node_s, .. } => self.trial_cost.inc_by(*node_s),
             Note::Slow { .. } => self.slow.inc(),
             Note::Unusable { cause, .. } => self.unusable.with_label_values(&[*cause]).inc(),
             Note::Withheld { nodes, by } => {
@@ -222,7 +222,7 @@ impl Metrics {
             | Note::NoAgent { .. }
             | Note::Closed { .. }
             | Note::Usable { .. }
-            | Note::Trial { .. }
+            | Note::Probe { .. }
             | Note::OtherTerms { .. } => {}
         }
     }

@@ -25,13 +25,13 @@ pub(crate) fn controller(config: &Config) -> ControllerConfig {
                 .max(agent.report_every + agent.report_every + SLACK),
             ..control
         },
-        lease_timeout: agent.dead_man,
+        lease_timeout: agent.lease_timeout,
         // A program may take its whole grace to stop.
         lease_margin: agent.grace + SLACK,
         report_grace: agent.grace + SLACK,
         gather_wait: GATHER_WAIT,
         one_account: one_account(config),
-        uplink: config.planner.foresight.uplink,
+        uplink: config.planner.forecasting.uplink,
         on_demand: on_demand(config),
         ..ControllerConfig::default()
     }

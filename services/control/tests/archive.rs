@@ -116,7 +116,7 @@ fn ended_trainers_move_to_the_archive_once_wherever_control_dies() {
         let subject = address::clock(&cluster());
         bus.store(&subject, &clock, "").await.unwrap();
         until_in_bucket(&bus, &["stays"]).await;
-        assert_eq!(listed(&bus, Kept::Books).await, ["stays"]);
+        assert_eq!(listed(&bus, Kept::Live).await, ["stays"]);
         names.sort_unstable();
         assert_eq!(listed(&bus, Kept::Archive).await, names);
         let past = bus.newest(&address::past(&cluster())).await.unwrap();
@@ -151,7 +151,7 @@ fn ended_trainers_move_to_the_archive_once_wherever_control_dies() {
         control.stop().await;
         records.put("t69", &one, "").await.unwrap();
         let control = start(&nats, Config::default()).await;
-        assert_eq!(listed(&bus, Kept::Books).await, ["stays"]);
+        assert_eq!(listed(&bus, Kept::Live).await, ["stays"]);
         until_in_bucket(&bus, &["stays"]).await;
         assert_eq!(listed(&bus, Kept::Archive).await, names);
         assert_eq!(code(ask(&bus, &submit(&["t69"])).await), "L0008");

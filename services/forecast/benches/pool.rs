@@ -12,13 +12,13 @@ use lacuna_forecast_service::{Forecaster, Models, PredictorSettings, Role};
 use lacuna_model::{EventKind, NodeEvent, Span};
 use lacuna_wire::codec::encode;
 
-use machine::{Machine, node};
+use machine::{MachinePrior, node};
 
 const NODES: usize = 10_000;
 
 /// A machine with all nodes idle after a few days, and the task of the newest fit.
-fn learnt() -> (Machine, Forecaster, Option<FitTask>) {
-    let mut machine = Machine::new(1, NODES, 1_600_000_000);
+fn learnt() -> (MachinePrior, Forecaster, Option<FitTask>) {
+    let mut machine = MachinePrior::new(1, NODES, 1_600_000_000);
     machine.pace_s = 300;
     let wanted = PredictorSettings::of(Choice::hazard(OrderBy::Learnt)).beside(Choice::survival());
     let mut forecaster = Forecaster::new(Models::new(wanted));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
+use lacuna_forecast::settings::{ForecastSection, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, Limits, OrderBy};
 
 /// The settings of the core of the service.
@@ -15,7 +15,7 @@ pub struct PredictorSettings {
     pub rival: Option<Choice>,
     /// Whether the rival may take over. It is scored in any case.
     pub fallback: bool,
-    /// The limits beyond which the first is called adrift.
+    /// Calibration limits; beyond them the fallback predictor takes over.
     pub limits: Limits,
     /// Whether forecasts include planned starts and reservations.
     pub announced_ends: bool,
@@ -25,13 +25,13 @@ impl PredictorSettings {
     /// A predictor without a rival, with default limits.
     #[must_use]
     pub fn of(first: Choice) -> Self {
-        let usual = Forecast::default();
+        let usual = ForecastSection::default();
         Self {
             first,
             rival: None,
             fallback: usual.fallback,
             limits: limits(&usual),
-            announced_ends: usual.hints,
+            announced_ends: usual.planned_starts,
         }
     }
 
@@ -48,7 +48,7 @@ impl PredictorSettings {
     ///
     /// # Errors
     /// [`OrderError`] with file and line.
-    pub fn from_config(config: &Forecast) -> Result<Self, OrderError> {
+    pub fn from_config(config: &ForecastSection) -> Result<Self, OrderError> {
         let seconds = config.constant.as_secs_f64();
         let by_age = Choice::survival();
         let (first, rival) = match config.predictor {
@@ -66,12 +66,12 @@ impl PredictorSettings {
             rival,
             fallback: config.fallback,
             limits: limits(config),
-            announced_ends: config.hints,
+            announced_ends: config.planned_starts,
         })
     }
 }
 
-fn limits(config: &Forecast) -> Limits {
+fn limits(config: &ForecastSection) -> Limits {
     Limits {
         ended: f64::from(config.drift_ended),
         off: config.drift_bias,
@@ -109,7 +109,7 @@ pub enum OrderError {
     },
 }
 
-fn order(config: &Forecast) -> Result<OrderBy, OrderError> {
+fn order(config: &ForecastSection) -> Result<OrderBy, OrderError> {
     let path = config.order_file.as_deref().unwrap_or(Path::new(""));
     Ok(match config.order {
         NodeOrder::Learnt => OrderBy::Learnt,

@@ -1,6 +1,6 @@
 //! The metrics of the service, all declared here.
 
-use lacuna_forecast::Learning;
+use lacuna_forecast::LearningStage;
 use lacuna_pool::Counts;
 use lacuna_runtime::metrics;
 use lacuna_runtime::metrics::LATENCY_BOUNDS;
@@ -83,8 +83,8 @@ impl Metrics {
         self.pool_nodes.set(holes as i64);
         self.stale.set(i64::from(forecaster.is_stale()));
         self.learnt.set(match forecaster.models().learning() {
-            Learning::Fixed => 0,
-            Learning::Young { ended, .. } | Learning::Learnt { ended } => ended as i64,
+            LearningStage::Fixed => 0,
+            LearningStage::Young { ended, .. } | LearningStage::Learnt { ended } => ended as i64,
         });
         self.quality.update(forecaster);
         counts

@@ -9,7 +9,7 @@
 //! forecasts which holes end together, since the rival has no such forecast.
 
 use lacuna_forecast::{
-    Adrift, Alarm, AnnouncedEnd, Calibration, FitTask, Fits, Fitted, Forecasts, Learning,
+    Adrift, Alarm, AnnouncedEnd, Calibration, FitTask, Fits, Fitted, Forecasts, LearningStage,
     ModelError, Predictor, Report, WithPlannedStarts,
 };
 use lacuna_model::{Hole, NodeEvent, Timestamp};
@@ -244,7 +244,7 @@ impl Models {
 
     /// How far the first has learnt.
     #[must_use]
-    pub fn learning(&self) -> Learning {
+    pub fn learning(&self) -> LearningStage {
         self.first.predictor.learning()
     }
 

@@ -50,7 +50,7 @@ metrics! {
         answered: IntCounterVec = "lacuna_forecast_answers_total",
             "forecasts with a known outcome, by horizon", by ["horizon_seconds"];
         concordance: Gauge = "lacuna_forecast_concordance",
-            "share of pairs of holes present together whose order of ends was forecast, over the last hours; .5 is chance";
+            "concordance: share of hole pairs whose end order was forecast correctly, over the last hours; .5 is chance";
         drift: GaugeVec = "lacuna_forecast_drift",
             "1 while the predictor is adrift, by cause", by ["cause"];
         fallback: IntGauge = "lacuna_forecast_fallback",
@@ -62,7 +62,7 @@ metrics! {
         order_z: Gauge = "lacuna_forecast_order_z",
             "standard errors by which the mean place is below .5; 4 are significant";
         order_events: IntGauge = "lacuna_forecast_order_events",
-            "leave events in the evidence for the order";
+            "departures used as evidence that nodes are taken in order";
         announced_ends: IntGauge = "lacuna_forecast_hints",
             "present holes with a planned start or reservation";
         ends_by_outcome: IntCounterVec = "lacuna_forecast_hints_total",
@@ -70,7 +70,7 @@ metrics! {
             by ["kind", "outcome"];
         end_reliability: GaugeVec = "lacuna_forecast_hint_reliability",
             "learnt probability that a planned start or reservation comes true, by kind", by ["kind"];
-        anomalies: IntCounterVec = "lacuna_forecast_oddities_total",
+        anomalies: IntCounterVec = "lacuna_forecast_anomalies_total",
             "inputs that contradict each other, by kind", by ["kind"];
         fits: IntCounter = "lacuna_forecast_fits_total", "models fitted and installed";
         pub fit_seconds: Histogram = "lacuna_forecast_fit_seconds",
@@ -80,7 +80,7 @@ metrics! {
         pub models: IntCounterVec = "lacuna_forecast_models_total",
             "saved models, by outcome of the save or restore", by ["outcome"], of OUTCOMES;
         pub model_refused: IntGauge = "lacuna_forecast_model_refused",
-            "1 from the refusal of a saved or given model until a new one has been saved";
+            "1 while the saved or given model is unusable";
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sections of the configuration that the forecast service reads.
 
-use lacuna_forecast::settings::Forecast;
+use lacuna_forecast::settings::ForecastSection;
 use lacuna_model::SettingError;
 use lacuna_runtime::config;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 pub struct Sections {
     /// How remaining hole lengths are predicted.
-    pub forecast: Forecast,
+    pub forecast: ForecastSection,
 }
 
 impl config::Sections for Sections {

@@ -9,7 +9,7 @@ use lacuna_cli::log::LogDetails;
 use lacuna_cli::output::parse_span;
 use lacuna_cli::replay::{self, Part, ReplayArgs, Request, SavedProblem, Shown, order};
 use lacuna_forecast::Prior;
-use lacuna_model::{ForesightSettings, NodeChoice, PlannerSettings, Span};
+use lacuna_model::{ForecastingSettings, NodeChoice, PlannerSettings, Span};
 use lacuna_planner::objective::NamedExpressions;
 use lacuna_sim::{Beside, Dedicated, Lookahead, Settings, TrainerEnd};
 
@@ -68,8 +68,7 @@ struct TrainerArgs {
     /// Charge a trainer for a start from no nodes, too; as published a start is free
     #[arg(long)]
     charge_starts: bool,
-    /// Let a node of a trainer with an owner wait this long for a pilot under this owner's account,
-    /// at every change of hands; agents that serve any trainer make no node wait
+    /// Model the wait for an owner's pilot: delay before a node changes owner
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pilot_start: Option<Span>,
     /// Objectives of single trainers, one a line: name = "expression", or name,expression
@@ -112,11 +111,11 @@ struct ForecastArgs {
     #[arg(long, value_name = "ORDER", default_value = "learnt")]
     order: String,
     /// A change must be worth this many times its cost
-    #[arg(long, value_name = "FACTOR", default_value_t = ForesightSettings::default().hysteresis)]
+    #[arg(long, value_name = "FACTOR", default_value_t = ForecastingSettings::default().hysteresis)]
     hysteresis: f64,
     /// Do not let a trainer that lost nodes take other nodes at no further charge
     #[arg(long)]
-    no_repool: bool,
+    no_replace: bool,
     /// Give nodes out even if they do not pay
     #[arg(long)]
     no_refusal: bool,
@@ -295,7 +294,7 @@ impl ForecastArgs {
             forecast.prior = Prior::of(&machines);
         }
         forecast.joint.hysteresis = self.hysteresis;
-        forecast.joint.repool = !self.no_repool;
+        forecast.joint.replace = !self.no_replace;
         forecast.joint.refuse = !self.no_refusal;
         Ok(())
     }

@@ -245,7 +245,10 @@ fn errors_name_the_place_and_a_remedy() {
             &["holes.csv", "--events", "100000", "--holes", "10000"],
             "smaller --events",
         ),
-        (&["holes.csv", "--hints"], "leave --hints out"),
+        (
+            &["holes.csv", "--planned-starts"],
+            "leave --planned-starts out",
+        ),
         (&["absent.csv"], "absent.csv"),
     ] {
         let text = complaint(&bench, arguments);
@@ -287,7 +290,7 @@ fn planned_starts_improve_a_forecast() {
         "rounds.swf",
         "--predictor",
         "age",
-        "--hints",
+        "--planned-starts",
         "--json",
     ];
     let found = json(&bench.lab(&line));

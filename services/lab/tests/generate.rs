@@ -61,7 +61,7 @@ fn planned_starts_of_a_generated_machine_reach_replay_and_forecast() {
     let rows = format!("at,node,start\n{},{node},{}\n", from + 1, from + 300);
     bench.file("alone.csv", &rows);
     assert_eq!(events(&["--planned", "alone.csv"]), plain + 1);
-    let refused = bench.lab(&["forecast", "eval", "holes.csv", "--hints"]);
+    let refused = bench.lab(&["forecast", "eval", "holes.csv", "--planned-starts"]);
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(
         !refused.status.success() && text.contains("--planned"),

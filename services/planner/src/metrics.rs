@@ -40,7 +40,7 @@ const TRAINERS: [&str; 8] = [
     "outbid",
     "displacing_costs",
 ];
-const HOLES: [&str; 5] = ["kept", "assigned", "no_taker", "not_worth_it", "unusable"];
+const HOLES: [&str; 5] = ["kept", "assigned", "no_bidder", "not_worth_it", "unusable"];
 /// Numbers of the checker's invariants.
 const INVARIANTS: [&str; 12] = [
     "I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "I10", "I11", "I12",
@@ -171,7 +171,7 @@ impl Metrics {
             let label = match verdict {
                 HoleVerdict::Kept { .. } => "kept",
                 HoleVerdict::Assigned { .. } => "assigned",
-                HoleVerdict::NoTaker => "no_taker",
+                HoleVerdict::NoBidder => "no_bidder",
                 HoleVerdict::NotWorthIt => "not_worth_it",
                 HoleVerdict::Unusable => "unusable",
             };

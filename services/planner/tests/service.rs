@@ -208,7 +208,7 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
             .map(|n| n.as_str())
             .collect();
         assert_eq!(names, ["c", "d"]);
-        assert_eq!(plan.repooled, [spec("t", 2).id]);
+        assert_eq!(plan.replaced, [spec("t", 2).id]);
         let report = plan.report.forecast.unwrap();
         assert_eq!(report.order, OrderSource::Scheduler);
         assert!(report.doubts.is_empty() && report.trainers[0].hit);
@@ -221,7 +221,7 @@ fn a_pool_that_says_which_holes_end_together_is_planned_by_forecasts() {
             .await
             .unwrap();
         let plan = next(&mut plans).await.message.plan;
-        assert!(plan.report.forecast.is_none() && plan.repooled.is_empty());
+        assert!(plan.report.forecast.is_none() && plan.replaced.is_empty());
         assert_eq!(plan.report.solve.outcome, Outcome::Optimal);
         planner.stop().await;
     });

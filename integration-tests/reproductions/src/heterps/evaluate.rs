@@ -1,6 +1,6 @@
 //! What a scheduler asks: the cost of a choice of kinds, provisioned exactly.
 
-use lacuna_layers::{Profile, Provisioner};
+use lacuna_layers::{LayerProfile, Provisioner};
 
 /// The cost of a choice that cannot meet the rate.
 pub(super) const IMPOSSIBLE: f64 = 1e9;
@@ -8,14 +8,14 @@ pub(super) const IMPOSSIBLE: f64 = 1e9;
 /// Counts choices and keeps the cheapest.
 pub(super) struct Evaluator<'a> {
     provisioner: Provisioner<'a>,
-    profile: &'a Profile,
+    profile: &'a LayerProfile,
     pub(super) evaluations: usize,
     pub(super) best: f64,
     pub(super) choice: Vec<usize>,
 }
 
 impl<'a> Evaluator<'a> {
-    pub(super) fn new(profile: &'a Profile) -> Self {
+    pub(super) fn new(profile: &'a LayerProfile) -> Self {
         Self {
             provisioner: Provisioner::new(profile),
             profile,
@@ -33,7 +33,7 @@ impl<'a> Evaluator<'a> {
         self.profile.kinds().len()
     }
 
-    pub(super) fn profile(&self) -> &'a Profile {
+    pub(super) fn profile(&self) -> &'a LayerProfile {
         self.profile
     }
 

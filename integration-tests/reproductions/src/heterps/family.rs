@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_layers::{Error, Profile, RawKind, RawLayer, RawProfile};
+use lacuna_layers::{Error, LayerProfile, RawKind, RawLayer, RawProfile};
 
 /// The kind of the CPU alone and of the GPU alone.
 pub(super) const CPU: usize = 0;
@@ -107,7 +107,7 @@ impl Family {
     ///
     /// # Errors
     /// The library refuses the profile.
-    pub(super) fn profile(&self, kinds: usize, seed: u64) -> Result<Profile, Error> {
+    pub(super) fn profile(&self, kinds: usize, seed: u64) -> Result<LayerProfile, Error> {
         let speeds = Speeds::of(kinds, seed);
         let layer = |(place, work): (usize, &Work)| {
             let of = |speed: &Speeds| (speed.kind.name.clone(), Some(speed.seconds(*work)));
@@ -126,7 +126,7 @@ impl Family {
                 parallel_communication: 0.99,
             }
         };
-        Profile::new(RawProfile {
+        LayerProfile::new(RawProfile {
             name: self.label.to_owned(),
             batch: 4096.0,
             samples: 1e9,

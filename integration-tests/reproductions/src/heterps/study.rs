@@ -2,7 +2,7 @@
 
 use lacuna_cli::error::{CliError, Exit, Result};
 use lacuna_cli::output::progress_bar;
-use lacuna_layers::{Answer, Error, Options, Placement, Profile, place};
+use lacuna_layers::{Answer, Error, Options, Placement, LayerProfile, place};
 use lacuna_runtime::clock::{Stopwatch, processor_s};
 
 use super::evaluate::Evaluator;
@@ -104,7 +104,7 @@ impl Study {
         })
     }
 
-    fn one(&self, family: &Family, profile: &Profile) -> Result<Figures> {
+    fn one(&self, family: &Family, profile: &LayerProfile) -> Result<Figures> {
         let options = Options::default();
         let mut seconds = f64::INFINITY;
         let mut exact = None;
@@ -140,7 +140,7 @@ impl Study {
         })
     }
 
-    fn column(&self, scheduler: &Scheduler, profile: &Profile) -> Column {
+    fn column(&self, scheduler: &Scheduler, profile: &LayerProfile) -> Column {
         let choices = (profile.kinds().len() as f64).powi(profile.layers().len() as i32);
         let runs = if scheduler.name == BRUTE && choices > rules::MOST_CHOICES {
             0
@@ -167,7 +167,7 @@ impl Study {
 }
 
 /// By how much the cost model is faster than simulated pipelines.
-fn optimism(placement: &Placement, profile: &Profile) -> Vec<Optimism> {
+fn optimism(placement: &Placement, profile: &LayerProfile) -> Vec<Optimism> {
     let mut all = Vec::new();
     for jitter in [Jitter::Stage, Jitter::Unit] {
         for variation in VARIATIONS {

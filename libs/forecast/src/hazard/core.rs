@@ -12,7 +12,7 @@ use super::trust::{Trust, mixed};
 use crate::co_departure::{CoDeparture, STRATA};
 use crate::lengths::{Lengths, Mixture};
 use crate::order::Taken;
-use crate::{Evidence, Learning, Machine, Nodes, OrderBy, Typical};
+use crate::{Evidence, LearningStage, MachinePrior, Nodes, OrderBy, Typical};
 
 /// A clock that goes back by more than this, in seconds, has restarted; less is a disorder.
 const RESTART_S: f64 = 3600.0;
@@ -303,11 +303,11 @@ impl HazardCore {
 
     /// How far the hazard has learnt.
     #[must_use]
-    pub fn learning(&self) -> Learning {
+    pub fn learning(&self) -> LearningStage {
         if self.model.is_some() {
-            Learning::Learnt { ended: self.ended }
+            LearningStage::Learnt { ended: self.ended }
         } else {
-            Learning::Young {
+            LearningStage::Young {
                 ended: self.ended,
                 needed: self.settings.needed,
             }
@@ -332,10 +332,10 @@ impl HazardCore {
 
     /// What is known of the holes of this machine, by the likeliest scale of its prior.
     #[must_use]
-    pub fn machine(&self, name: &str) -> Option<Machine> {
+    pub fn machine(&self, name: &str) -> Option<MachinePrior> {
         let lengths = self.mixture(self.now_s);
         let (law, shape, _) = lengths.most_like()?;
-        Some(Machine {
+        Some(MachinePrior {
             name: name.to_owned().into(),
             scale_s: law.scale_s,
             shape,

@@ -7,7 +7,9 @@ use lacuna_model::{Forecast, ForecastPoint, Hole, NodeId, OrderSource, Timestamp
 use super::core::HazardCore;
 use super::curves::{GRID, GRID_S};
 use super::settings::{Anomalies, HazardSettings, OrderReport};
-use crate::{FitTask, Fits, Fitted, Forecasts, Joint, Learning, Nodes, Predictor, Report, Saver};
+use crate::{
+    FitTask, Fits, Fitted, Forecasts, Joint, LearningStage, Nodes, Predictor, Report, Saver,
+};
 
 /// Changes within this many seconds are one event: some schedulers report a job node by node.
 const ONE_EVENT_S: f64 = 1.0;
@@ -95,14 +97,14 @@ impl Predictor for Hazard {
 
     fn label(&self) -> String {
         match self.core.learning() {
-            Learning::Young { ended, needed } => {
+            LearningStage::Young { ended, needed } => {
                 let like = self.core.most_like();
                 let like = like.map_or_else(String::new, |(name, percent)| {
                     format!(", {percent:.0} % as {name}")
                 });
                 format!("by age alone{like} (hazard has seen {ended} of {needed} ends)")
             }
-            Learning::Fixed | Learning::Learnt { .. } => {
+            LearningStage::Fixed | LearningStage::Learnt { .. } => {
                 let shares = self.core.shares();
                 let hazard = 100.0 * shares.iter().sum::<f32>() / shares.len() as f32;
                 let order = self.core.order().state.words();
@@ -116,7 +118,7 @@ impl Predictor for Hazard {
         }
     }
 
-    fn learning(&self) -> Learning {
+    fn learning(&self) -> LearningStage {
         self.core.learning()
     }
 

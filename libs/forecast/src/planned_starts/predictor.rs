@@ -9,7 +9,7 @@ use super::announced_end::{AnnouncedEnd, EndKind};
 use super::outcomes::TrackRecord;
 use super::tracker::{self, EndOdds, EndTracker};
 use crate::saved::{ModelError, open, seal};
-use crate::{Choice, FitTask, Fits, Fitted, Forecasts, Learning, Predictor, Report, Saver};
+use crate::{Choice, FitTask, Fits, Fitted, Forecasts, LearningStage, Predictor, Report, Saver};
 
 /// An announced time that has passed by more than this, in seconds, yields to a later one.
 const PAST_S: f64 = 60.0;
@@ -22,7 +22,7 @@ const STEP_S: f64 = 0.001;
 const ROUNDING: f64 = 1e-9;
 
 /// The name in saved models.
-const NAME: &str = "hinted";
+const NAME: &str = "planned starts";
 
 /// The version of the saved format.
 const VERSION: u16 = 1;
@@ -214,7 +214,7 @@ impl Predictor for WithPlannedStarts {
         }
     }
 
-    fn learning(&self) -> Learning {
+    fn learning(&self) -> LearningStage {
         self.inner.learning()
     }
 

@@ -1,7 +1,7 @@
 //! Input that makes no sense is refused with its place and a remedy.
 
 use lacuna_goodput::{
-    Bounds, Error, Layout, Noise, Observation, Rule, StepModel, ValueTable, best, fit,
+    BatchRule, Bounds, Error, GoodputCurve, Layout, Noise, Observation, StepModel, best, fit,
 };
 
 const GOOD: [f64; 7] = [0.1, 0.01, 0.5, 0.1, 0.1, 0.01, 1.2];
@@ -83,11 +83,11 @@ fn bounds_do_not_contradict() {
     let odd = Bounds::new(128, 128, (1, 64), false).unwrap();
     assert_eq!(best(&model, noise, &odd, 1, 3).unwrap().batch, 128.0);
     for sizes in [(0, 4), (5, 4)] {
-        assert!(ValueTable::new(&model, noise, &bounds, Rule::Best, sizes, 1).is_err());
+        assert!(GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, sizes, 1).is_err());
     }
-    assert!(ValueTable::new(&model, noise, &bounds, Rule::Best, (1, 4), 0).is_err());
+    assert!(GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, (1, 4), 0).is_err());
     // Sizes without a batch are worth nothing.
-    let table = ValueTable::new(&model, noise, &bounds, Rule::Best, (1, 6), 1).unwrap();
+    let table = GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, (1, 6), 1).unwrap();
     assert_eq!(
         (table.entries()[5].goodput, table.entries()[5].choice),
         (0.0, None)

@@ -1,7 +1,8 @@
 //! Measured steps of five networks on nodes of four GPUs.
 
 use lacuna_goodput::{
-    Bounds, Fit, Layout, Noise, Observation, Profile, Rule, StepModel, StepTimes, ValueTable, fit,
+    BatchRule, Bounds, Fit, GoodputCurve, Layout, Noise, Observation, StepModel, StepProfile,
+    StepTimes, fit,
 };
 use lacuna_skip::{data, or_skip};
 use serde_json::Value;
@@ -60,7 +61,7 @@ fn a_profile_says_what_was_measured_and_lies_between_elsewhere() {
     let profiles = read(&or_skip!(data("seeds/pollux_profiles.json")));
     for name in NETWORKS {
         let seen = observations(&profiles[name]);
-        let profile = Profile::new(&seen).unwrap();
+        let profile = StepProfile::new(&seen).unwrap();
         assert_eq!(profile.most_nodes(), 16);
         for one in &seen {
             let at = Layout::new(one.nodes, one.replicas, one.local, 0).unwrap();
@@ -106,9 +107,10 @@ fn tables_are_no_worse_than_those_of_the_reference_and_dip() {
             true,
         )
         .unwrap();
-        let profile = Profile::new(&seen).unwrap();
+        let profile = StepProfile::new(&seen).unwrap();
         let noise = Noise::of_scale(number(&golden[name], "phi")).unwrap();
-        let table = ValueTable::new(&profile, noise, &bounds, Rule::Best, (1, 16), GPUS).unwrap();
+        let table =
+            GoodputCurve::new(&profile, noise, &bounds, BatchRule::Best, (1, 16), GPUS).unwrap();
         let reference: Vec<f64> =
             serde_json::from_value(golden[name]["goodput_adapt"].clone()).unwrap();
         let worth = table.worth();

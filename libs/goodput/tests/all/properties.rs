@@ -1,7 +1,7 @@
 //! What holds for every model, batch and group.
 
 use lacuna_goodput::{
-    Bounds, Choice, Layout, Noise, Observation, Rule, StepModel, ValueTable, best, fit,
+    BatchRule, Bounds, Choice, GoodputCurve, Layout, Noise, Observation, StepModel, best, fit,
 };
 use proptest::prelude::*;
 
@@ -96,15 +96,15 @@ fn a_trainer_with_a_dear_network_has_a_table_that_dips() {
     let model = StepModel::new([0.02, 7e-4, 0.3, 1e-3, 0.01, 1e-4, 1.3]).unwrap();
     let bounds = Bounds::new(128, 512, (16, 256), false).unwrap();
     let noise = Noise::of_scale(20.0).unwrap();
-    let table = ValueTable::new(&model, noise, &bounds, Rule::Best, (1, 8), 4).unwrap();
+    let table = GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, (1, 8), 4).unwrap();
     let worth = table.worth();
     assert_eq!((worth[0], worth[1]), (0.0, 1.0));
     assert!(worth[2] < 1.0, "{worth:?}");
-    let louder = ValueTable::new(
+    let louder = GoodputCurve::new(
         &model,
         Noise::of_scale(22.0).unwrap(),
         &bounds,
-        Rule::Best,
+        BatchRule::Best,
         (1, 8),
         4,
     )
@@ -113,16 +113,16 @@ fn a_trainer_with_a_dear_network_has_a_table_that_dips() {
         !louder.is_news(&table),
         "a small move of the noise scale is no news"
     );
-    let other = ValueTable::new(
+    let other = GoodputCurve::new(
         &model,
         Noise::of_scale(0.5).unwrap(),
         &bounds,
-        Rule::Best,
+        BatchRule::Best,
         (1, 8),
         4,
     )
     .unwrap();
-    let wider = ValueTable::new(&model, noise, &bounds, Rule::Best, (1, 9), 4).unwrap();
+    let wider = GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, (1, 9), 4).unwrap();
     assert!(wider.is_news(&table));
     // With one size all worths are 1.
     assert_eq!(other.worth()[1], 1.0);

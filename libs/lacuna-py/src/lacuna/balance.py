@@ -83,7 +83,7 @@ _STEPS = {_Phase.WATCH: APART, _Phase.CONFIRM: 20, _Phase.PROBE: 16}
 
 @dataclass
 class Balance:
-    """Follows the times of members; the same at all members, since all see the same times."""
+    """Tracks members' step times. Deterministic: every member gets the same input."""
 
     #: Weights of the members' shares; empty for even ones.
     weights: list[int] = field(default_factory=list)

@@ -1,6 +1,6 @@
 //! Equal to brute force.
 
-use lacuna_layers::{Answer, Error, Options, Profile, fastest, place};
+use lacuna_layers::{Answer, Error, LayerProfile, Options, fastest, place};
 
 use crate::brute_force::{highest_rate, least_cost};
 use crate::common::Draw;
@@ -35,7 +35,7 @@ fn placements_equal_brute_force_on_a_thousand_instances() {
         if draw.chance(0.33) {
             draw.bandwidth(&mut raw);
         }
-        let Ok(profile) = Profile::new(raw.clone()) else {
+        let Ok(profile) = LayerProfile::new(raw.clone()) else {
             tally.nowhere += 1;
             continue;
         };
@@ -47,7 +47,7 @@ fn placements_equal_brute_force_on_a_thousand_instances() {
             }
             draw.limits(&mut raw);
         }
-        let profile = match Profile::new(raw.clone()) {
+        let profile = match LayerProfile::new(raw.clone()) {
             Ok(profile) => profile,
             Err(Error::FitsNowhere { .. }) => {
                 tally.nowhere += 1;
@@ -82,7 +82,8 @@ fn placements_equal_brute_force_on_a_thousand_instances() {
                         tally.over_stages += 1;
                     }
                 }
-                let by_memory = |s: &lacuna_layers::Stage| s.bound == lacuna_layers::Bound::Memory;
+                let by_memory =
+                    |s: &lacuna_layers::LayerStage| s.bound == lacuna_layers::Bound::Memory;
                 tally.memory_binds += usize::from(placement.stages.iter().any(by_memory));
             }
             Ok(Answer::Short { nearest, why }) => {

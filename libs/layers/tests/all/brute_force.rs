@@ -3,7 +3,7 @@
 use lacuna_layers::RawProfile;
 
 /// A stage: P, S, q, s, least units by memory (infinite if none do), price, kind.
-struct Stage {
+struct LayerStage {
     parallel: f64,
     serial: f64,
     sent_parallel: f64,
@@ -13,8 +13,8 @@ struct Stage {
     kind: usize,
 }
 
-fn stages(raw: &RawProfile, choice: &[usize]) -> Vec<Stage> {
-    let mut stages: Vec<Stage> = Vec::new();
+fn stages(raw: &RawProfile, choice: &[usize]) -> Vec<LayerStage> {
+    let mut stages: Vec<LayerStage> = Vec::new();
     let mut start = 0;
     for end in 1..=choice.len() {
         if end < choice.len() && choice[end] == choice[start] {
@@ -41,7 +41,7 @@ fn stages(raw: &RawProfile, choice: &[usize]) -> Vec<Stage> {
         }
         let free = kind.memory_bytes - 4.0 * sum(&|l| l.weight_bytes);
         let table = sum(&|l| l.table_bytes);
-        stages.push(Stage {
+        stages.push(LayerStage {
             parallel: sum(&|l| l.parallel_compute * o(l)),
             serial: sum(&|l| (1.0 - l.parallel_compute) * o(l)),
             sent_parallel,
@@ -62,7 +62,7 @@ fn stages(raw: &RawProfile, choice: &[usize]) -> Vec<Stage> {
 }
 
 /// Units of each stage for a rate, within limits over all stages.
-fn units(raw: &RawProfile, stages: &[Stage], rate: f64) -> Option<Vec<f64>> {
+fn units(raw: &RawProfile, stages: &[LayerStage], rate: f64) -> Option<Vec<f64>> {
     let mut used = vec![0.0; raw.kinds.len()];
     let mut units = Vec::new();
     for stage in stages {
@@ -86,7 +86,7 @@ fn units(raw: &RawProfile, stages: &[Stage], rate: f64) -> Option<Vec<f64>> {
     fit.all(|fits| fits).then_some(units)
 }
 
-fn rate(stages: &[Stage], units: &[f64]) -> f64 {
+fn rate(stages: &[LayerStage], units: &[f64]) -> f64 {
     let seconds = stages.iter().zip(units).map(|(stage, k)| {
         (stage.serial + stage.parallel / k).max(stage.sent_serial + stage.sent_parallel / k)
     });

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use lacuna_layers::{Answer, Options, Placement, Profile, RawKind, RawLayer, RawProfile, place};
+use lacuna_layers::{
+    Answer, LayerProfile, Options, Placement, RawKind, RawLayer, RawProfile, place,
+};
 
 /// A name of a kind or layer.
 pub(crate) fn name(place: usize) -> String {
@@ -72,7 +74,7 @@ impl Draw {
 
     /// Limits about what the plan without limits uses, so that they bind within and over stages.
     pub(crate) fn limits(&mut self, raw: &mut RawProfile) {
-        let profile = Profile::new(raw.clone()).unwrap();
+        let profile = LayerProfile::new(raw.clone()).unwrap();
         let placement = any(&profile);
         for (kind, used) in raw.kinds.iter_mut().zip(placement.used) {
             if self.chance(0.8) {
@@ -96,7 +98,7 @@ impl Draw {
 }
 
 /// The placement, or the nearest.
-pub(crate) fn any(profile: &Profile) -> Placement {
+pub(crate) fn any(profile: &LayerProfile) -> Placement {
     match place(profile, &Options::default()).unwrap() {
         Answer::Met(placement) => placement,
         Answer::Short { nearest, .. } => nearest,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use lacuna_layers::{
-    Answer, Options, Placement, Profile, RawKind, RawLayer, RawProfile, place, provision,
+    Answer, LayerProfile, Options, Placement, RawKind, RawLayer, RawProfile, place, provision,
 };
 use lacuna_skip::{data, or_skip};
 
@@ -53,7 +53,7 @@ fn profile(instance: &Value) -> RawProfile {
 }
 
 fn met(raw: &RawProfile) -> Placement {
-    let profile = Profile::new(raw.clone()).unwrap();
+    let profile = LayerProfile::new(raw.clone()).unwrap();
     match place(&profile, &Options { tolerance: 1e-6 }).unwrap() {
         Answer::Met(placement) => placement,
         Answer::Short { .. } => panic!("not met"),
@@ -106,7 +106,7 @@ fn golden_instances_have_the_known_optimum() {
         assert_eq!(ours, units, "{number}");
         let rate = instance["rate"].as_f64().unwrap();
         assert!((found.rate / rate - 1.0).abs() < 1e-9, "{number}");
-        let given = provision(&Profile::new(raw).unwrap(), &plan)
+        let given = provision(&LayerProfile::new(raw).unwrap(), &plan)
             .unwrap()
             .unwrap();
         assert!(

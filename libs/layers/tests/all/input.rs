@@ -1,6 +1,6 @@
 //! Input that is wrong, and questions that have no answer.
 
-use lacuna_layers::{Answer, Error, Obstacle, Options, Profile, RawProfile, place, provision};
+use lacuna_layers::{Answer, Error, LayerProfile, Obstacle, Options, RawProfile, place, provision};
 
 const GOOD: &str = r#"{
   "name": "small", "batch": 100, "samples": 1e6, "min_rate": 1000,
@@ -24,14 +24,14 @@ type Change<'a> = &'a dyn Fn(&mut RawProfile);
 fn refused(change: impl Fn(&mut RawProfile)) -> String {
     let mut raw = raw();
     change(&mut raw);
-    Profile::new(raw).unwrap_err().to_string()
+    LayerProfile::new(raw).unwrap_err().to_string()
 }
 
 #[test]
 fn errors_name_the_place_and_the_remedy() {
-    assert!(Profile::read("small.json", GOOD).is_ok());
+    assert!(LayerProfile::read("small.json", GOOD).is_ok());
     let unknown = GOOD.replace("\"batch\"", "\"batches\"");
-    let error = Profile::read("small.json", &unknown)
+    let error = LayerProfile::read("small.json", &unknown)
         .unwrap_err()
         .to_string();
     assert!(
@@ -115,7 +115,7 @@ fn errors_name_the_place_and_the_remedy() {
 
 #[test]
 fn a_choice_of_wrong_length_is_refused() {
-    let profile = Profile::new(raw()).unwrap();
+    let profile = LayerProfile::new(raw()).unwrap();
     for choice in [&[0][..], &[0, 2], &[]] {
         let error = provision(&profile, choice).unwrap_err();
         assert!(matches!(error, Error::Choice { .. }), "{error}");
@@ -127,7 +127,7 @@ fn what_cannot_run_on_a_kind_is_not_put_there() {
     let mut raw = raw();
     raw.layers[0].seconds.insert("gpu".to_owned(), None);
     raw.layers[1].seconds.insert("cpu".to_owned(), None);
-    let profile = Profile::new(raw).unwrap();
+    let profile = LayerProfile::new(raw).unwrap();
     let Answer::Met(placement) = place(&profile, &Options::default()).unwrap() else {
         panic!("not met");
     };
@@ -141,7 +141,7 @@ fn units_without_a_price_are_used_first() {
     for kind in &mut raw.kinds {
         kind.price_per_hour = 0.0;
     }
-    let profile = Profile::new(raw.clone()).unwrap();
+    let profile = LayerProfile::new(raw.clone()).unwrap();
     let Answer::Met(placement) = place(&profile, &Options::default()).unwrap() else {
         panic!("not met");
     };
@@ -150,7 +150,7 @@ fn units_without_a_price_are_used_first() {
     raw.kinds[0].price_per_hour = 0.04;
     raw.kinds[1].limit = Some(1);
     raw.min_rate = 150_000.0;
-    let profile = Profile::new(raw).unwrap();
+    let profile = LayerProfile::new(raw).unwrap();
     let Answer::Met(placement) = place(&profile, &Options::default()).unwrap() else {
         panic!("not met");
     };
@@ -165,7 +165,7 @@ fn a_rate_out_of_reach_gives_the_nearest_and_why() {
     let mut asked = raw();
     asked.min_rate = 1e6;
     asked.kinds[0].limit = Some(10);
-    let profile = Profile::new(asked.clone()).unwrap();
+    let profile = LayerProfile::new(asked.clone()).unwrap();
     let Answer::Short { nearest, why } = place(&profile, &Options::default()).unwrap() else {
         panic!("met");
     };
@@ -193,7 +193,7 @@ fn a_rate_out_of_reach_gives_the_nearest_and_why() {
     for kind in &mut asked.kinds {
         kind.limit = None;
     }
-    let profile = Profile::new(asked).unwrap();
+    let profile = LayerProfile::new(asked).unwrap();
     let Answer::Short { nearest, why } = place(&profile, &Options::default()).unwrap() else {
         panic!("met");
     };
@@ -230,6 +230,6 @@ fn a_network_that_fits_at_no_rate_is_refused() {
         layer.table_bytes = 1e11;
     }
     // Each table fits on four GPUs, both do not.
-    let error = place(&Profile::new(raw).unwrap(), &Options::default()).unwrap_err();
+    let error = place(&LayerProfile::new(raw).unwrap(), &Options::default()).unwrap_err();
     assert!(matches!(error, Error::TooFew { .. }), "{error}");
 }

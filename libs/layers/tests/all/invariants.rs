@@ -1,7 +1,8 @@
 //! What holds for every profile.
 
 use lacuna_layers::{
-    Answer, Options, Placement, Profile, RawProfile, fastest, place, provision, worth_of_one_more,
+    Answer, LayerProfile, Options, Placement, RawProfile, fastest, place, provision,
+    worth_of_one_more,
 };
 
 use crate::common::Draw;
@@ -16,7 +17,7 @@ fn profiles() -> impl Iterator<Item = (u64, RawProfile, Draw)> {
         let (layers, kinds) = (1 + draw.below(9), 1 + draw.below(3));
         let mut raw = draw.profile(layers, kinds);
         raw.min_rate /= 20.0;
-        let profile = Profile::new(raw.clone()).ok()?;
+        let profile = LayerProfile::new(raw.clone()).ok()?;
         fastest(&profile).ok()?;
         if draw.chance(0.5) {
             draw.limits(&mut raw);
@@ -26,7 +27,7 @@ fn profiles() -> impl Iterator<Item = (u64, RawProfile, Draw)> {
 }
 
 fn met(raw: &RawProfile) -> Option<Placement> {
-    let profile = Profile::new(raw.clone()).ok()?;
+    let profile = LayerProfile::new(raw.clone()).ok()?;
     match place(&profile, &Options::default()).ok()? {
         Answer::Met(placement) => Some(placement),
         Answer::Short { .. } => None,
@@ -159,7 +160,7 @@ fn the_placement_is_what_its_choice_gives_and_no_choice_is_cheaper() {
         let Some(placement) = met(&raw) else {
             continue;
         };
-        let profile = Profile::new(raw.clone()).unwrap();
+        let profile = LayerProfile::new(raw.clone()).unwrap();
         let own = provision(&profile, &placement.choice()).unwrap().unwrap();
         assert!(
             (own.cost / placement.cost - 1.0).abs() < WITHIN,
@@ -188,7 +189,7 @@ fn the_worth_of_one_more_is_what_a_higher_limit_saves() {
         let Some(placement) = met(&raw) else {
             continue;
         };
-        let profile = Profile::new(raw.clone()).unwrap();
+        let profile = LayerProfile::new(raw.clone()).unwrap();
         for worth in worth_of_one_more(&profile, &placement, &Options::default()).unwrap() {
             let mut more = raw.clone();
             let kind = &mut more.kinds[worth.kind];
@@ -216,7 +217,7 @@ fn many_kinds_with_limits_state_their_gap() {
         let mut draw = Draw::new(seed);
         let mut raw = draw.profile(10, 6);
         raw.min_rate /= 20.0;
-        if Profile::new(raw.clone())
+        if LayerProfile::new(raw.clone())
             .ok()
             .and_then(|p| fastest(&p).ok())
             .is_none()

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use lacuna_layers::{Error, Nodes, Profile, RawProfile, fastest, rates};
+use lacuna_layers::{Error, LayerProfile, Nodes, RawProfile, fastest, rates};
 use lacuna_model::{KindName, KindRates};
 
 use super::common::{Draw, name};
 
 /// Samples/s of the exact search on units of each kind.
-fn exact(profile: &Profile, units: &[u32]) -> Option<f64> {
+fn exact(profile: &LayerProfile, units: &[u32]) -> Option<f64> {
     let mut limited = profile.clone();
     for (kind, units) in profile.kinds().iter().zip(units) {
         limited = limited.with_limit(kind.name(), Some(*units)).ok()?;
@@ -36,7 +36,7 @@ fn points_are_those_of_the_exact_search_and_between_them_rates_are_close() {
     let mut draw = Draw::new(5);
     let (mut worst, mut points, mut none) = (0.0_f64, 0, 0);
     for _ in 0..12 {
-        let profile = Profile::new(draw.profile(5, 2)).unwrap();
+        let profile = LayerProfile::new(draw.profile(5, 2)).unwrap();
         let found = match rates(&profile, &Nodes::alike(&profile).unwrap(), MOST) {
             Err(Error::NotAlone { most: MOST }) => continue,
             found => found.unwrap(),
@@ -63,13 +63,13 @@ fn points_are_those_of_the_exact_search_and_between_them_rates_are_close() {
     assert!(worst < 0.1, "{worst}");
 }
 
-fn small(text: &str) -> Profile {
+fn small(text: &str) -> LayerProfile {
     let raw: RawProfile = serde_json::from_str(text).unwrap();
-    Profile::new(raw).unwrap()
+    LayerProfile::new(raw).unwrap()
 }
 
 /// A table that a GPU's memory does not hold, and a dense layer.
-fn recommender() -> Profile {
+fn recommender() -> LayerProfile {
     small(
         r#"{"batch": 100, "samples": 1e9, "min_rate": 1e4, "kinds": [
             {"name": "n0", "price_per_hour": 0.04, "memory_bytes": 8e9, "link_bytes_per_s": 1e9},

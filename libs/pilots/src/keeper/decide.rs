@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{KindName, NodeId, Span, Timestamp};
-use lacuna_scheduler::job::Stage;
+use lacuna_scheduler::job::JobStage;
 
 use super::listing::Cancel;
 use super::node::{NodeRecord, Phase, Pilot};
@@ -129,7 +129,7 @@ impl Keeper {
                 continue;
             }
             // The agent has left, but the pilot does not end.
-            let stuck = pilot.listed == Some(Stage::Running)
+            let stuck = pilot.listed == Some(JobStage::Running)
                 && pilot
                     .left
                     .is_some_and(|at| now.since(at) >= settings.mute_after);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{NodeId, Timestamp};
-use lacuna_scheduler::job::{JobId, Listed, Stage};
+use lacuna_scheduler::job::{JobId, JobStage, Listed};
 
 use super::node::{ADOPTED, Phase, Pilot};
 use super::{Effect, Keeper, Mode, Note, Ticket};
@@ -40,7 +40,7 @@ impl Keeper {
         let mut cancel = Cancel::default();
         // Running pilots first, so that of two pilots on a node the waiting one is cancelled.
         let (waiting, holding): (Vec<&Listed>, Vec<&Listed>) =
-            live.iter().partition(|job| job.stage == Stage::Pending);
+            live.iter().partition(|job| job.stage == JobStage::Pending);
         let present: BTreeSet<&JobId> = live.iter().map(|job| &job.job).collect();
         for job in holding.into_iter().chain(waiting) {
             self.live(job, asked, &present, &mut seen, &mut cancel, now, out);
@@ -61,7 +61,9 @@ impl Keeper {
         now: Timestamp,
         out: &mut Vec<Effect>,
     ) {
-        let Stage::Ended(end) = job.stage else { return };
+        let JobStage::Ended(end) = job.stage else {
+            return;
+        };
         let found = self.nodes.iter().find(|(_, record)| {
             let pilot = record.pilot.as_ref();
             pilot.is_some_and(|pilot| pilot.is(&job.job, &job.submitted))
@@ -112,7 +114,7 @@ impl Keeper {
             }
             Some(pilot)
                 if pilot.job.as_ref().is_some_and(|own| present.contains(own))
-                    && (pilot.phase != Phase::Pending || job.stage == Stage::Pending) =>
+                    && (pilot.phase != Phase::Pending || job.stage == JobStage::Pending) =>
             {
                 // Two pilots on one node, as after a crash between submission and answer.
                 cancel.add(job, Some(node), "duplicate");
@@ -135,7 +137,7 @@ impl Keeper {
         pilot.listed = Some(job.stage);
         pilot.submitted.get_or_insert_with(|| job.submitted.clone());
         match job.stage {
-            Stage::Pending => {
+            JobStage::Pending => {
                 // The report of an agent is newer than a list that was requested before it.
                 if pilot.spoke && speaks {
                     return;
@@ -155,7 +157,7 @@ impl Keeper {
                     }
                 }
             }
-            Stage::Running if pilot.left.is_none() => {
+            JobStage::Running if pilot.left.is_none() => {
                 pilot.phase = Phase::Running;
                 pilot.running_since.get_or_insert(now);
                 // The pilot got its node before the cancellation of waiting pilots.
@@ -163,7 +165,9 @@ impl Keeper {
                     self.cancelled.remove(&job.job);
                 }
             }
-            Stage::Running | Stage::Ending | Stage::Ended(_) => pilot.phase = Phase::Ending,
+            JobStage::Running | JobStage::Ending | JobStage::Ended(_) => {
+                pilot.phase = Phase::Ending
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! State of one node in the keeper.
 
 use lacuna_model::{Span, Timestamp, TrainerId};
-use lacuna_scheduler::job::{JobId, Stage};
+use lacuna_scheduler::job::{JobId, JobStage};
 
 use super::Ticket;
 
@@ -79,7 +79,7 @@ pub(super) struct Pilot {
     /// Time at which its agent reported that it leaves.
     pub(super) left: Option<Timestamp>,
     /// Stage in the newest list.
-    pub(super) listed: Option<Stage>,
+    pub(super) listed: Option<JobStage>,
     /// Whether its failure has been counted.
     pub(super) counted: bool,
     /// The first list without the pilot, and the number of such lists in a row.

@@ -6,7 +6,7 @@ use lacuna_model::{KindName, NodeId, NodeKinds, Span, Timestamp};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, OfKind, Offer, Refusal, Settings, Ticket, Wants,
 };
-use lacuna_scheduler::job::{End, JobId, Listed, Stage};
+use lacuna_scheduler::job::{End, JobId, JobStage, Listed};
 
 use crate::world::{name, settings, wants};
 
@@ -51,7 +51,7 @@ impl Case {
         self.tell(Input::Pool(offers.collect()));
     }
 
-    fn list(&mut self, jobs: &[(&str, &str, usize, Stage)]) {
+    fn list(&mut self, jobs: &[(&str, &str, usize, JobStage)]) {
         let jobs = jobs.iter().map(|&(job, submitted, node, stage)| Listed {
             job: id(job),
             submitted: submitted.to_owned(),
@@ -129,7 +129,7 @@ impl Case {
         self.tell(Input::Submitted { ticket, outcome });
         self.speak(1, false);
         self.s += 1;
-        self.list(&[(job, "t1", 1, Stage::Running)]);
+        self.list(&[(job, "t1", 1, JobStage::Running)]);
     }
 }
 
@@ -155,7 +155,7 @@ fn nothing_is_submitted_before_two_lists() {
 #[test]
 fn a_pilot_that_runs_already_is_adopted() {
     let mut case = Case::new();
-    case.list(&[("7", "t1", 1, Stage::Running)]);
+    case.list(&[("7", "t1", 1, JobStage::Running)]);
     case.wait(20, &[1]);
     assert_eq!(case.submitted(), []);
     let node = name(1);
@@ -170,7 +170,7 @@ fn the_end_of_an_earlier_job_with_the_same_id_ends_no_pilot() {
     case.running("7");
     case.s += 60;
     case.speak(1, false);
-    case.list(&[("7", "t0", 1, Stage::Ended(End::Completed))]);
+    case.list(&[("7", "t0", 1, JobStage::Ended(End::Completed))]);
     case.wait(30, &[1]);
     // One list lacked our pilot, but its agent reports: the pilot is not gone.
     assert_eq!(case.keeper.counts(Timestamp::from_unix(case.s)).running, 1);
@@ -183,9 +183,9 @@ fn a_requeued_pilot_is_a_successor_and_is_cancelled_while_it_waits() {
     case.running("7");
     case.speak(1, true);
     case.wait(30, &[1]);
-    case.list(&[("7", "t2", 1, Stage::Pending)]);
+    case.list(&[("7", "t2", 1, JobStage::Pending)]);
     case.wait(6, &[1]);
-    case.list(&[("7", "t2", 1, Stage::Pending)]);
+    case.list(&[("7", "t2", 1, JobStage::Pending)]);
     assert_eq!(case.cancelled(), [("7".to_owned(), true)]);
     assert_eq!(case.submitted(), []);
 }
@@ -197,10 +197,10 @@ fn a_completing_pilot_still_has_its_node() {
     case.speak(1, true);
     for _ in 0..4 {
         case.wait(20, &[1]);
-        case.list(&[("7", "t1", 1, Stage::Ending)]);
+        case.list(&[("7", "t1", 1, JobStage::Ending)]);
     }
     assert_eq!(case.submitted(), []);
-    case.list(&[("7", "t1", 1, Stage::Ended(End::Preempted))]);
+    case.list(&[("7", "t1", 1, JobStage::Ended(End::Preempted))]);
     case.wait(20, &[1]);
     assert_eq!(case.submitted().len(), 1);
 }
@@ -208,12 +208,12 @@ fn a_completing_pilot_still_has_its_node() {
 #[test]
 fn of_a_pilot_that_is_over_the_agent_is_named_until_it_leaves() {
     let seventh = |stage| vec![("7", "t1", 1, stage)];
-    let failed = seventh(Stage::Ended(End::NodeFailed));
+    let failed = seventh(JobStage::Ended(End::NodeFailed));
     // A node that the scheduler has forgotten, with its job or without.
     for gone in [vec![], failed] {
         let mut case = Case::new();
         case.running("7");
-        let mut named_after = |jobs: &[(&str, &str, usize, Stage)], leaving| {
+        let mut named_after = |jobs: &[(&str, &str, usize, JobStage)], leaving| {
             for _ in 0..6 {
                 // It is in no pool, so that its record is kept for the agent alone.
                 case.wait(12, &[]);
@@ -226,7 +226,7 @@ fn of_a_pilot_that_is_over_the_agent_is_named_until_it_leaves() {
                 .map(|(node, job)| (node, job.to_string()))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(named_after(&seventh(Stage::Running), false), []);
+        assert_eq!(named_after(&seventh(JobStage::Running), false), []);
         assert_eq!(named_after(&gone, false), [(name(1), "7".to_owned())]);
         assert_eq!(named_after(&gone, true), []);
     }
@@ -242,7 +242,7 @@ fn the_id_of_a_present_pilot_is_not_that_of_a_forgotten_one() {
             case.wait(12, &[]);
             case.speak(1, false);
             case.speak(2, false);
-            case.list(&[(present, "t2", 2, Stage::Running)]);
+            case.list(&[(present, "t2", 2, JobStage::Running)]);
         }
         let forgotten = case.keeper.forgotten(Timestamp::from_unix(case.s));
         assert_eq!(forgotten.contains_key(&name(1)), present == "8");
@@ -290,7 +290,12 @@ fn being_preempted_is_no_failure_however_often() {
     for n in 2..12 {
         case.speak(1, true);
         case.s += 1;
-        case.list(&[(&(n - 1).to_string(), "t1", 1, Stage::Ended(End::Preempted))]);
+        case.list(&[(
+            &(n - 1).to_string(),
+            "t1",
+            1,
+            JobStage::Ended(End::Preempted),
+        )]);
         case.wait(30, &[]);
         case.wait(1, &[1]);
         let submissions = case.submitted();
@@ -326,7 +331,7 @@ fn pilots_that_fail_early_put_their_node_into_quarantine() {
         let (ticket, outcome) = (submission.0, Ok(id(&job)));
         case.tell(Input::Submitted { ticket, outcome });
         case.s += 1;
-        case.list(&[(&job, "t", 1, Stage::Ended(End::Failed))]);
+        case.list(&[(&job, "t", 1, JobStage::Ended(End::Failed))]);
     }
     assert!(waits[1] < waits[2], "{waits:?}");
     let now = Timestamp::from_unix(case.s);
@@ -401,7 +406,7 @@ fn a_submission_of_unknown_outcome_holds_its_node_until_lists_decide() {
     case.wait(15, &[1]);
     assert_eq!(case.submitted(), []);
     // A later list contains the pilot.
-    case.list(&[("9", "t", 1, Stage::Running)]);
+    case.list(&[("9", "t", 1, JobStage::Running)]);
     case.speak(1, false);
     case.wait(60, &[1]);
     assert_eq!(case.submitted(), []);
@@ -417,13 +422,13 @@ fn a_waiting_pilot_is_cancelled_after_a_few_seconds_and_the_node_rests() {
     let outcome = Ok(id("7"));
     case.tell(Input::Submitted { ticket, outcome });
     case.wait(2, &[1]);
-    case.list(&[("7", "t", 1, Stage::Pending)]);
+    case.list(&[("7", "t", 1, JobStage::Pending)]);
     assert_eq!(case.cancelled(), []);
     case.wait(4, &[1]);
-    case.list(&[("7", "t", 1, Stage::Pending)]);
+    case.list(&[("7", "t", 1, JobStage::Pending)]);
     assert_eq!(case.cancelled(), [("7".to_owned(), true)]);
     case.s += 1;
-    case.list(&[("7", "t", 1, Stage::Ended(End::Cancelled))]);
+    case.list(&[("7", "t", 1, JobStage::Ended(End::Cancelled))]);
     assert_eq!(case.failures(), 0);
     case.wait(5, &[1]);
     assert_eq!(case.submitted(), []);
@@ -433,8 +438,8 @@ fn a_waiting_pilot_is_cancelled_after_a_few_seconds_and_the_node_rests() {
 fn of_two_pilots_on_a_node_the_waiting_one_is_cancelled() {
     let mut case = Case::new();
     let both = [
-        ("7", "t1", 1, Stage::Pending),
-        ("8", "t2", 1, Stage::Running),
+        ("7", "t1", 1, JobStage::Pending),
+        ("8", "t2", 1, JobStage::Running),
     ];
     case.list(&both);
     assert_eq!(case.cancelled(), [("7".to_owned(), false)]);
@@ -450,7 +455,7 @@ fn a_job_of_the_same_name_with_another_mark_is_left_alone() {
         name: "lacuna-pilot".to_owned(),
         mark: "lacuna:other".to_owned(),
         node: Some(name(2)),
-        stage: Stage::Pending,
+        stage: JobStage::Pending,
     };
     for _ in 0..10 {
         case.wait(10, &[]);
@@ -469,8 +474,8 @@ fn without_on_all_pilots_are_cancelled() {
         let mut case = Case::new();
         case.tell(Input::Mode(mode));
         case.list(&[
-            ("7", "t1", 1, Stage::Pending),
-            ("8", "t2", 2, Stage::Running),
+            ("7", "t1", 1, JobStage::Pending),
+            ("8", "t2", 2, JobStage::Running),
         ]);
         case.speak(2, false);
         case.wait(3, &[1, 2]);
@@ -486,8 +491,8 @@ fn without_on_all_pilots_are_cancelled() {
 fn pilots_without_an_agent_or_out_of_the_pool_are_cancelled() {
     let mut case = Case::new();
     case.list(&[
-        ("7", "t1", 1, Stage::Running),
-        ("8", "t2", 2, Stage::Running),
+        ("7", "t1", 1, JobStage::Running),
+        ("8", "t2", 2, JobStage::Running),
     ]);
     for _ in 0..14 {
         case.wait(5, &[1]);
@@ -507,7 +512,7 @@ fn without_the_bus_no_agent_counts_as_silent() {
     case.tell(Input::Link(false));
     for _ in 0..20 {
         case.wait(30, &[1]);
-        case.list(&[("7", "t1", 1, Stage::Running)]);
+        case.list(&[("7", "t1", 1, JobStage::Running)]);
     }
     case.tell(Input::Link(true));
     case.wait(30, &[1]);

@@ -3,7 +3,7 @@
 use lacuna_model::Span;
 use lacuna_model::pilots::Pace;
 use lacuna_pilots::keeper::{Input, Mode, Settings};
-use lacuna_scheduler::job::{End, Stage};
+use lacuna_scheduler::job::{End, JobStage};
 use rand::RngExt;
 
 use crate::world::{Job, Trouble, World, settings, wants};
@@ -49,7 +49,7 @@ fn disturb(world: &mut World) {
             let job = Job {
                 node,
                 ours: false,
-                stage: Stage::Pending,
+                stage: JobStage::Pending,
                 submitted: id,
                 until,
                 speaks_at: i64::MAX,
@@ -62,11 +62,11 @@ fn disturb(world: &mut World) {
             if let Some(&id) = ids.get(world.rng.random_range(0..ids.len().max(1))) {
                 let end = [End::Cancelled, End::Failed, End::NodeFailed, End::Completed];
                 let end = end[world.rng.random_range(0..4)];
-                let running = world.jobs[&id].stage == Stage::Running;
+                let running = world.jobs[&id].stage == JobStage::Running;
                 let fresh = world.next;
                 if running && world.rng.random_range(0..2) == 0 {
                     let job = world.jobs.get_mut(&id).unwrap();
-                    job.stage = Stage::Pending;
+                    job.stage = JobStage::Pending;
                     job.submitted = fresh;
                     job.until = world.ms + 2000;
                     job.speaks_at = i64::MAX;

@@ -6,7 +6,7 @@ use lacuna_model::{Span, Timestamp, TrainerId};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket,
 };
-use lacuna_scheduler::job::{End, JobId, Listed, Stage};
+use lacuna_scheduler::job::{End, JobId, JobStage, Listed};
 use rand::RngExt;
 
 use crate::world::{Trouble, World, name, settings};
@@ -60,8 +60,8 @@ impl Case {
         });
     }
 
-    fn list(&mut self, jobs: &[(&str, usize, Stage)]) {
-        let listed = |&(job, node, stage): &(&str, usize, Stage)| Listed {
+    fn list(&mut self, jobs: &[(&str, usize, JobStage)]) {
+        let listed = |&(job, node, stage): &(&str, usize, JobStage)| Listed {
             job: JobId::new(job).unwrap(),
             submitted: job.to_owned(),
             user: "ann".to_owned(),
@@ -160,7 +160,7 @@ fn a_pilot_of_another_trainer_goes_before_the_next_comes_and_without_a_rest() {
     case.wait(1);
     case.accept("7", "n02 a");
     case.wait(1);
-    case.list(&[("7", 2, Stage::Running)]);
+    case.list(&[("7", 2, JobStage::Running)]);
     case.agent(2, "a", false, false);
     // The plan gives the node to b, whose pilot waits until a's program has gone.
     case.give(&[(2, "b")], &["a", "b"]);
@@ -172,12 +172,12 @@ fn a_pilot_of_another_trainer_goes_before_the_next_comes_and_without_a_rest() {
     case.agent(2, "a", true, true);
     case.wait(1);
     assert_eq!(case.submitted(), [], "the pilot has its node still");
-    case.list(&[("7", 2, Stage::Ended(End::Cancelled))]);
+    case.list(&[("7", 2, JobStage::Ended(End::Cancelled))]);
     case.wait(1);
     case.accept("8", "n02 b");
     // Late words of the one before are not those of the new pilot.
     case.agent(2, "a", true, true);
-    case.list(&[("8", 2, Stage::Running)]);
+    case.list(&[("8", 2, JobStage::Running)]);
     case.agent(2, "b", false, false);
     case.wait(30);
     assert_eq!(case.cancelling(), []);
@@ -188,7 +188,7 @@ fn a_pilot_of_another_trainer_goes_before_the_next_comes_and_without_a_rest() {
 fn an_adopted_pilot_is_its_agents_trainers() {
     let mut case = Case::new();
     case.give(&[(2, "b")], &["a", "b"]);
-    case.list(&[("7", 2, Stage::Running)]);
+    case.list(&[("7", 2, JobStage::Running)]);
     case.wait(2);
     assert_eq!((case.submitted(), case.cancelling()), (vec![], vec![]));
     case.agent(2, "a", true, false);
@@ -202,7 +202,7 @@ fn an_unused_pilot_goes_after_a_while_and_one_of_a_trainer_that_is_over_at_once(
     case.give(&[(2, "a")], &["a"]);
     case.wait(1);
     case.accept("7", "n02 a");
-    case.list(&[("7", 2, Stage::Running)]);
+    case.list(&[("7", 2, JobStage::Running)]);
     case.agent(2, "a", true, false);
     let speak = |case: &mut Case, seconds: i64| {
         for _ in 0..seconds / 10 {
@@ -221,7 +221,7 @@ fn an_unused_pilot_goes_after_a_while_and_one_of_a_trainer_that_is_over_at_once(
     case.give(&[(2, "a")], &["a"]);
     case.wait(1);
     case.accept("7", "n02 a");
-    case.list(&[("7", 2, Stage::Running)]);
+    case.list(&[("7", 2, JobStage::Running)]);
     case.agent(2, "a", true, false);
     case.give(&[], &[]);
     case.wait(1);

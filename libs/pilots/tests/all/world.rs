@@ -6,7 +6,7 @@ use lacuna_model::{NodeId, Span, Timestamp, TrainerId};
 use lacuna_pilots::keeper::{
     Cause, Effect, Input, Keeper, Mode, Note, Offer, Refusal, Settings, Ticket, Wants,
 };
-use lacuna_scheduler::job::{End, JobId, Listed, Owner, Stage};
+use lacuna_scheduler::job::{End, JobId, JobStage, Listed, Owner};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -40,7 +40,7 @@ pub(crate) fn name(n: usize) -> NodeId {
 pub(crate) struct Job {
     pub(crate) node: usize,
     pub(crate) ours: bool,
-    pub(crate) stage: Stage,
+    pub(crate) stage: JobStage,
     pub(crate) submitted: u64,
     /// Time at which its stage changes by itself.
     pub(crate) until: i64,
@@ -153,7 +153,7 @@ impl World {
         let job = Job {
             node,
             ours: true,
-            stage: Stage::Pending,
+            stage: JobStage::Pending,
             submitted: id,
             until: self.ms + 300,
             speaks_at: i64::MAX,
@@ -262,8 +262,9 @@ impl World {
 
     /// Whether a job holds the node, running or ending.
     fn held(&self, node: usize) -> bool {
-        let holds =
-            |job: &Job| job.node == node && matches!(job.stage, Stage::Running | Stage::Ending);
+        let holds = |job: &Job| {
+            job.node == node && matches!(job.stage, JobStage::Running | JobStage::Ending)
+        };
         self.jobs.values().any(holds)
     }
 
@@ -273,7 +274,7 @@ impl World {
         let on_node: Vec<u64> = self
             .jobs
             .iter()
-            .filter(|(_, j)| j.node == node && j.stage == Stage::Running)
+            .filter(|(_, j)| j.node == node && j.stage == JobStage::Running)
             .map(|(id, _)| *id)
             .collect();
         for id in on_node {
@@ -287,7 +288,7 @@ impl World {
             return;
         };
         let (node, spoke) = (job.node, job.speaks_at < i64::MAX);
-        job.stage = Stage::Ending;
+        job.stage = JobStage::Ending;
         job.until = until;
         job.speaks_at = i64::MAX;
         self.ends.insert(id, end);
@@ -331,8 +332,8 @@ impl World {
         for id in ids {
             let id: u64 = id.as_str().parse().unwrap();
             match self.jobs.get_mut(&id).map(|j| &mut j.stage) {
-                Some(stage @ Stage::Pending) => *stage = Stage::Ended(End::Cancelled),
-                Some(Stage::Running) if !pending_only => self.leave(id, End::Cancelled),
+                Some(stage @ JobStage::Pending) => *stage = JobStage::Ended(End::Cancelled),
+                Some(JobStage::Running) if !pending_only => self.leave(id, End::Cancelled),
                 _ => {}
             }
         }
@@ -344,15 +345,15 @@ impl World {
             let job = self.jobs[&id].clone();
             let free = !self.busy[job.node] && !self.held(job.node);
             match job.stage {
-                Stage::Pending if free && job.until <= self.ms => {
+                JobStage::Pending if free && job.until <= self.ms => {
                     let starts = self.ms + self.rng.random_range(500..3000);
                     let job = self.jobs.get_mut(&id).unwrap();
-                    job.stage = Stage::Running;
+                    job.stage = JobStage::Running;
                     job.until = self.ms + 3_600_000;
                     job.speaks_at = if job.ours { starts } else { i64::MAX };
                 }
-                Stage::Running if job.until <= self.ms => self.leave(id, End::TimeLimit),
-                Stage::Running if job.speaks_at <= self.ms => {
+                JobStage::Running if job.until <= self.ms => self.leave(id, End::TimeLimit),
+                JobStage::Running if job.speaks_at <= self.ms => {
                     self.jobs.get_mut(&id).unwrap().speaks_at = self.ms + 5000;
                     let serves = self.serves.get(&id).cloned();
                     let used =
@@ -364,13 +365,13 @@ impl World {
                         serves,
                     });
                 }
-                Stage::Ending if job.until <= self.ms => {
+                JobStage::Ending if job.until <= self.ms => {
                     let end = self.ends.remove(&id).unwrap_or(End::Completed);
                     let job = self.jobs.get_mut(&id).unwrap();
-                    job.stage = Stage::Ended(end);
+                    job.stage = JobStage::Ended(end);
                     job.until = self.ms + 300_000;
                 }
-                Stage::Ended(_) if job.until <= self.ms => {
+                JobStage::Ended(_) if job.until <= self.ms => {
                     self.jobs.remove(&id);
                 }
                 _ => {}
@@ -382,7 +383,7 @@ impl World {
     pub(crate) fn report(&mut self) {
         let foreign = |node: usize| {
             let mut jobs = self.jobs.values();
-            jobs.any(|j| j.node == node && !j.ours && j.stage == Stage::Running)
+            jobs.any(|j| j.node == node && !j.ours && j.stage == JobStage::Running)
         };
         let idle = (0..self.busy.len()).filter(|&n| !self.busy[n] && !foreign(n));
         let idle: Vec<usize> = idle.collect();

@@ -221,7 +221,7 @@ impl Shadow {
         let tiers = posed.switches.tiers(owned(), posed.candidates.len());
         let crowds = posed.switches.crowds(owned(), posed.candidates.len());
         let evaluation = decision.evaluation.as_ref();
-        let repooled = evaluation.map_or(&[][..], |evaluation| &evaluation.repooled);
+        let replaced = evaluation.map_or(&[][..], |evaluation| &evaluation.replaced);
         let mut cost = 0.0;
         self.rates.clear();
         let mixes = posed.mixes(decision.owners.iter().copied());
@@ -234,7 +234,7 @@ impl Shadow {
             cost += worth
                 * if mix == item.present() {
                     0.0
-                } else if candidate.hit && repooled.contains(&j) {
+                } else if candidate.hit && replaced.contains(&j) {
                     item.pilot_wait(rate)
                 } else if !item.runs() {
                     candidate.start_s * rate

@@ -7,7 +7,7 @@ use std::iter::repeat;
 
 use lacuna_model::OrderSource;
 
-use super::departures::{AnnouncedEnd, Curves, DepartureModel};
+use super::departures::{Curves, DepartureModel, WeighedEnd};
 use super::scenarios::Scenarios;
 
 /// The present nodes in the order of a forecaster's list, with curves, links and ends. All lists
@@ -24,7 +24,7 @@ pub struct ListedNodes<'a> {
     /// be shorter.
     pub link: &'a [f32],
     /// Announced end of each node. May be shorter.
-    pub announced_ends: &'a [AnnouncedEnd],
+    pub announced_ends: &'a [WeighedEnd],
     /// Known leave time of each node, seconds from now, infinite if unknown. May be shorter.
     pub known: &'a [f64],
 }
@@ -39,7 +39,7 @@ pub struct DepartureOrder {
     /// For each but the last: probability that it and the next leave in the same event.
     pub link: Vec<f32>,
     /// Announced end of each node; empty if none is announced.
-    pub announced_ends: Vec<AnnouncedEnd>,
+    pub announced_ends: Vec<WeighedEnd>,
     /// Known leave time of each node, seconds from now, infinite if unknown; empty without an
     /// oracle.
     pub known: Vec<f64>,
@@ -52,7 +52,7 @@ const LIKELY: f64 = 0.5;
 struct Node {
     place: u32,
     curve: u32,
-    announced_end: AnnouncedEnd,
+    announced_end: WeighedEnd,
     known: f64,
     /// Probability of a stay beyond the horizon; 0 where the order does not need it.
     stay: f64,
@@ -70,7 +70,7 @@ impl DepartureOrder {
     #[must_use]
     pub fn new(listed: &ListedNodes<'_>, horizon_s: f64) -> Self {
         let announced_ends = listed.announced_ends.iter().copied();
-        let announced_ends = announced_ends.chain(repeat(AnnouncedEnd::NONE));
+        let announced_ends = announced_ends.chain(repeat(WeighedEnd::NONE));
         let known = listed.known.iter().copied().chain(repeat(f64::INFINITY));
         let nodes = (0_u32..).zip(listed.curve).zip(announced_ends.zip(known));
         let mut nodes: Vec<Node> = nodes
@@ -91,7 +91,7 @@ impl DepartureOrder {
         }
         if !listed.announced_ends.is_empty() {
             let soon = |node: &Node| {
-                let AnnouncedEnd { at_s, early, kept } = node.announced_end;
+                let WeighedEnd { at_s, early, kept } = node.announced_end;
                 let is_likely = at_s < horizon_s && early + kept > LIKELY;
                 if is_likely { at_s } else { f64::INFINITY }
             };
@@ -159,8 +159,8 @@ mod tests {
 
     const INF: f64 = f64::INFINITY;
 
-    fn likely(at_s: f64) -> AnnouncedEnd {
-        AnnouncedEnd {
+    fn likely(at_s: f64) -> WeighedEnd {
+        WeighedEnd {
             at_s,
             early: 0.2,
             kept: 0.4,
@@ -193,14 +193,14 @@ mod tests {
 
     #[test]
     fn announced_ends_within_the_horizon_go_first_and_known_ends_before_them() {
-        let unlikely = AnnouncedEnd {
+        let unlikely = WeighedEnd {
             kept: 0.1,
             ..likely(10.0)
         };
         let announced_ends = [
             unlikely,
             likely(900.0),
-            AnnouncedEnd::NONE,
+            WeighedEnd::NONE,
             likely(60.0),
             likely(30.0),
         ];

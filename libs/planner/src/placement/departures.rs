@@ -48,7 +48,7 @@ pub struct DepartureModel<'a> {
 
 /// An announced end of a node: a planned start or a reservation, and how often such ends came true.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct AnnouncedEnd {
+pub struct WeighedEnd {
     /// Announced end, seconds from now; infinite if none is announced.
     pub at_s: f64,
     /// Probability that the node leaves clearly before that.
@@ -57,7 +57,7 @@ pub struct AnnouncedEnd {
     pub kept: f64,
 }
 
-impl AnnouncedEnd {
+impl WeighedEnd {
     /// No end is announced.
     pub const NONE: Self = Self {
         at_s: f64::INFINITY,
@@ -93,7 +93,7 @@ impl DepartureModel<'_> {
     )]
     pub fn draw_with_announced(
         &self,
-        announced_ends: &[AnnouncedEnd],
+        announced_ends: &[WeighedEnd],
         scenarios: u32,
         seed: u64,
     ) -> Scenarios {
@@ -151,7 +151,7 @@ impl DepartureModel<'_> {
     }
 
     /// Leave time of a node with an announced end in one scenario, seconds.
-    fn announced_s(&self, curve: u32, end: &AnnouncedEnd, rng: &mut impl Rng) -> f64 {
+    fn announced_s(&self, curve: u32, end: &WeighedEnd, rng: &mut impl Rng) -> f64 {
         let (which, share): (f64, f64) = (rng.random(), rng.random());
         let open = |at_s: f64| self.curves.open_after(curve, at_s).clamp(0.0, 1.0);
         let from = if self.complete_s > 0.0 {
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn announced_ends_come_true_with_their_probability() {
         let curve = [0; 5];
-        let announced = |at_s| AnnouncedEnd {
+        let announced = |at_s| WeighedEnd {
             at_s,
             early: 0.2,
             kept: 0.5,
@@ -267,7 +267,7 @@ mod tests {
             announced(60.0),
             announced(60.0),
             announced(5.0),
-            AnnouncedEnd::NONE,
+            WeighedEnd::NONE,
         ];
         let model = model(&curve, &[], &known, 10.0);
         let drawn = model.draw_with_announced(&announced_ends, 4000, 3);
@@ -289,7 +289,7 @@ mod tests {
         assert!(near(share(&|leave| leave[4] > 110.0), (-1.0_f64).exp()));
         assert_eq!(
             model.draw(50, 3),
-            model.draw_with_announced(&[AnnouncedEnd::NONE; 5], 50, 3)
+            model.draw_with_announced(&[WeighedEnd::NONE; 5], 50, 3)
         );
     }
 

@@ -21,7 +21,7 @@
 //! best size would be the cheapest place for nodes that leave soon, and they might stay. Columns have
 //! no such limit ([`Settings::limited`]), since their program is linear in nodes.
 //!
-//! A free node-second has the *shadow price* k (`salvage` in reports). A first decision for the
+//! A free node-second has the *shadow price* k (`shadow_price` in reports). A first decision for the
 //! same request at the highest price yields k: its value per node-second, all costs taken off. The
 //! price has no memory, since a remembered price would have to survive restarts. Looking only up to
 //! the first hit makes whole machines plannable: the sum splits into three tables by block, the
@@ -69,7 +69,7 @@ mod settings;
 mod value;
 
 pub use departure_order::{DepartureOrder, ListedNodes};
-pub use departures::{AnnouncedEnd, Curves, DepartureModel};
+pub use departures::{Curves, DepartureModel, WeighedEnd};
 pub(crate) use near::{Bounds, LeafByLeaf, below, lighter, nearest, places, uncross};
 pub use request::{Assignment, Proposal, Request};
 pub use scenarios::{Leave, Scenarios};

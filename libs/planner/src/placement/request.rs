@@ -25,9 +25,9 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The trainers as members; with `repool`, hit trainers restart anyway.
-    pub fn members(&self, repool: bool) -> impl Iterator<Item = Member<'a>> {
-        let hit = self.hit.iter().map(move |&hit| repool && hit);
+    /// The trainers as members; with `replace`, hit trainers restart anyway.
+    pub fn members(&self, replace: bool) -> impl Iterator<Item = Member<'a>> {
+        let hit = self.hit.iter().map(move |&hit| replace && hit);
         let hit = hit.chain(repeat(false));
         let start_s = self.start_s.iter().copied().chain(repeat(0.0));
         let trainers = self.trainers.iter().zip(hit.zip(start_s));

@@ -1,6 +1,6 @@
 //! Settings of placement by forecasts, and how far ahead a decision looks.
 
-use lacuna_model::ForesightSettings;
+use lacuna_model::ForecastingSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::Item;
@@ -13,7 +13,7 @@ pub struct Settings {
     /// Least gain of a change, as a multiple of its cost.
     pub hysteresis: f64,
     /// Whether a hit trainer may take any nodes without a further switching cost (re-placement).
-    pub repool: bool,
+    pub replace: bool,
     /// Whether nodes that do not pay may stay idle. If not, trainers with room get them, the
     /// largest first.
     pub refuse: bool,
@@ -30,12 +30,12 @@ pub struct Settings {
     pub limited: bool,
 }
 
-impl From<&ForesightSettings> for Settings {
-    fn from(settings: &ForesightSettings) -> Self {
+impl From<&ForecastingSettings> for Settings {
+    fn from(settings: &ForecastingSettings) -> Self {
         Self {
             horizon_s: settings.horizon.as_secs_f64(),
             hysteresis: settings.hysteresis,
-            repool: settings.repool,
+            replace: settings.replace,
             refuse: settings.refuse,
             crossing: settings.crossing,
             uplink: settings.uplink,
@@ -46,7 +46,7 @@ impl From<&ForesightSettings> for Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        (&ForesightSettings::default()).into()
+        (&ForecastingSettings::default()).into()
     }
 }
 

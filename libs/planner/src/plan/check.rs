@@ -358,7 +358,7 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
             hit: left < record.nodes.len()
                 || was_hit(record, plan.as_of)
                 || ownership.is_broken(record),
-            repooled: plan.repooled.iter().filter(|id| **id == trainer).count(),
+            replaced: plan.replaced.iter().filter(|id| **id == trainer).count(),
             trainer,
         });
     }
@@ -367,7 +367,7 @@ fn decision(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation>) 
         what: "it has a verdict too many".to_owned(),
     }));
     let unknown = plan
-        .repooled
+        .replaced
         .iter()
         .filter(|id| !ownership.ordinals.contains_key(id));
     found.extend(
@@ -481,7 +481,7 @@ fn hole_report(plan: &Plan, ownership: &Ownership<'_>, found: &mut Vec<Violation
         let owner = ownership.owner.get(node).copied();
         let owner_in_verdict = match verdict {
             HoleVerdict::Kept { trainer } | HoleVerdict::Assigned { trainer } => Some(trainer),
-            HoleVerdict::NoTaker | HoleVerdict::NotWorthIt | HoleVerdict::Unusable => None,
+            HoleVerdict::NoBidder | HoleVerdict::NotWorthIt | HoleVerdict::Unusable => None,
         };
         if owner_in_verdict != owner {
             wrong(node, "the verdict disagrees with the allocation");

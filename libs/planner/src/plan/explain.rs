@@ -66,7 +66,7 @@ fn of_node(plan: &Plan, id: &NodeId, verdict: &HoleVerdict) -> String {
                 .map_or_else(String::new, |v| format!(", which {}", movement(v)));
             format!("hole {id}: given to {trainer}{how}")
         }
-        HoleVerdict::NoTaker => {
+        HoleVerdict::NoBidder => {
             format!("hole {id}: stays idle: no trainer can use more nodes")
         }
         HoleVerdict::NotWorthIt => format!(

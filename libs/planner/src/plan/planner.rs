@@ -123,7 +123,7 @@ impl Planner {
         let nowhere = Topology::default();
         let topology = input.topology.unwrap_or(&nowhere);
         let mut case = translate(pool, trainers, input.unusable, topology);
-        let limits = self.settings().foresight.joint;
+        let limits = self.settings().forecasting.joint;
         case.switches = case.switches.carrying(limits.crossing);
         case.switches = case.switches.sharing(limits.uplink);
         let of = kinds.iter().flat_map(|kinds| {
@@ -163,14 +163,14 @@ impl Planner {
         };
         let decision = self.decider.decide(&situation);
         let report = self.report(input, &case, &situation, kinds.as_ref(), &decision);
-        let repooled = decision.evaluation.iter().flat_map(|f| &f.repooled);
+        let replaced = decision.evaluation.iter().flat_map(|f| &f.replaced);
         let id = |&j: &u32| name(&case, trainers, j);
         let plan = Plan {
             generation: input.generation,
             as_of: pool.as_of,
             seq: pool.seq,
             allocations: allocations(&case, trainers, &candidates, &decision.owners),
-            repooled: repooled.filter_map(id).collect(),
+            replaced: replaced.filter_map(id).collect(),
             report,
         };
         self.decided = Some(decision);
@@ -218,7 +218,7 @@ impl Planner {
                     let asked = (problem, &mixes[..], &too_few as _);
                     (
                         verdict::over_kinds(case, asked, trainers, decision),
-                        verdict::holes(case, pool, trainers, owners, &HoleVerdict::NoTaker),
+                        verdict::holes(case, pool, trainers, owners, &HoleVerdict::NoBidder),
                     )
                 }
                 None => (

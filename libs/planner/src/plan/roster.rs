@@ -9,9 +9,9 @@ use lacuna_model::{
 use lacuna_rates::Rates;
 
 use super::translate::Translated;
-use crate::kind::{Costs, Kind, Values, most_in_tables};
 use crate::objective::{Objective, ObjectiveError, State};
 use crate::problem::{Candidate, Lost, Mix, NO_NODES, Users, mixes_of};
+use crate::worth::{Costs, Values, Worth, most_in_tables};
 
 /// The known trainers with their kinds and values.
 #[derive(Debug, Clone, Default)]
@@ -32,10 +32,10 @@ struct Known {
     in_force: Vec<InForce>,
     goodput: Option<Box<Goodput>>,
     costs: Costs,
-    kind: Kind,
+    kind: Worth,
     own: Option<Values>,
     /// The kind where nodes are alike.
-    plain: Kind,
+    plain: Worth,
     /// The kinds of nodes and the most of each that `kind` has rates for.
     told: Option<(Vec<KindName>, Mix)>,
     /// Error of the objective for this trainer: its kind then has its own objective.
@@ -227,7 +227,7 @@ impl Known {
             Some(_) => &Objective::Throughput,
             None => objective,
         };
-        let kind = |objective| Kind::new(record, costs, objective, horizon_s);
+        let kind = |objective| Worth::new(record, costs, objective, horizon_s);
         let (kind, refused) = match kind(objective) {
             Ok(kind) => (kind, None),
             Err(error) => (kind(&Objective::AsGiven).ok()?, Some(error)),

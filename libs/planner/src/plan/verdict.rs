@@ -229,7 +229,7 @@ pub(crate) fn of_holes(
     let idle = if has_bidder(problem, sizes, free) {
         HoleVerdict::NotWorthIt
     } else {
-        HoleVerdict::NoTaker
+        HoleVerdict::NoBidder
     };
     holes(case, pool, trainers, owners, &idle)
 }

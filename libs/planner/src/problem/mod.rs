@@ -3,13 +3,13 @@
 mod allocation;
 pub mod file;
 pub mod instance;
-pub mod kind;
 mod mixes;
 pub mod objective;
 mod on_shapes;
 pub(crate) mod ordinal;
 mod situation;
 mod switches;
+pub mod worth;
 
 pub use allocation::{Far, Item, Lost, Problem, Sizes};
 pub use lacuna_rates::Shape;

@@ -18,7 +18,7 @@ pub struct Slot {
     pub owner: Option<u32>,
 }
 
-/// A trainer that may get nodes. [`crate::kind::Kind::candidate`] makes it.
+/// A trainer that may get nodes. [`crate::worth::Worth::candidate`] makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// Its sizes, values and costs; `current` is the number of nodes that it holds.

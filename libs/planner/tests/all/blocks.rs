@@ -35,7 +35,7 @@ impl Case {
     fn member(&self, j: usize) -> Member<'_> {
         Member {
             item: &self.trainers[j],
-            hit: self.settings.repool && self.hit[j],
+            hit: self.settings.replace && self.hit[j],
             start_s: self.start_s[j],
         }
     }
@@ -444,11 +444,11 @@ proptest! {
     #[test]
     fn no_answer_is_ever_forbidden(
         seed in any::<u64>(), nodes in 1_usize..60, trainers in 1_usize..12,
-        repool in any::<bool>(), refuse in any::<bool>(), far in any::<bool>(), horizon_s in prop_oneof![Just(0.0), 1.0_f64..1e4],
+        replace in any::<bool>(), refuse in any::<bool>(), far in any::<bool>(), horizon_s in prop_oneof![Just(0.0), 1.0_f64..1e4],
         scale in prop_oneof![Just(0.0), Just(1.0), Just(1e9)],
     ) {
         let mut case = case(seed, nodes, trainers, false);
-        case.settings = Settings { repool, refuse, horizon_s, ..case.settings };
+        case.settings = Settings { replace, refuse, horizon_s, ..case.settings };
         for item in &mut case.trainers {
             (item.up_s, item.down_s) = (item.up_s * scale, item.down_s * scale);
         }

@@ -4,8 +4,8 @@ use lacuna_model::{
     Allocation, Generation, HoleVerdict, NodeChoice, Plan, Policy, Timestamp, TrainerId,
 };
 use lacuna_planner::check::{Context, check, check_decision};
-use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
+use lacuna_planner::worth::{Costs, Worth};
 use lacuna_planner::{Candidate, Decider, Decision, PoolForecast, Situation, Slot, Switches};
 
 use crate::apart::{candidate, share};
@@ -156,7 +156,7 @@ fn i9_a_report_that_is_wrong_about_a_trainer() {
 #[test]
 fn i10_a_report_that_is_wrong_about_a_hole() {
     assert_eq!(
-        broken(|plan| plan.report.holes[0].1 = HoleVerdict::NoTaker),
+        broken(|plan| plan.report.holes[0].1 = HoleVerdict::NoBidder),
         [10]
     );
     assert_eq!(
@@ -178,8 +178,8 @@ fn i11_an_allocation_that_is_empty_or_not_sorted() {
 
 #[test]
 fn i12_other_nodes_for_a_trainer_that_nothing_has_hit() {
-    assert_eq!(broken(|plan| plan.repooled.push(trainer("a"))), [12]);
-    assert_eq!(broken(|plan| plan.repooled.push(trainer("stranger"))), [12]);
+    assert_eq!(broken(|plan| plan.replaced.push(trainer("a"))), [12]);
+    assert_eq!(broken(|plan| plan.replaced.push(trainer("stranger"))), [12]);
 }
 
 /// The numbers of the invariants that a decision breaks after a mutation, of it or of what it was
@@ -188,7 +188,7 @@ fn unsound(mutate: impl FnOnce(&mut Vec<Candidate>, &mut Decision)) -> Vec<u32> 
     let case = sound().0;
     let candidate = |(record, held): (&lacuna_model::TrainerRecord, u32)| {
         let spec = &record.spec;
-        let kind = Kind::new(spec, Costs::of(spec), &Objective::Throughput, 120.0).unwrap();
+        let kind = Worth::new(spec, Costs::of(spec), &Objective::Throughput, 120.0).unwrap();
         kind.candidate(held, 0, false, None)
     };
     let candidates: Vec<_> = case.trainers.iter().zip([2, 1]).map(candidate).collect();

@@ -25,7 +25,7 @@ const STILL: &dyn Fn() -> f64 = &|| 0.0;
 const SETTINGS: Settings = Settings {
     horizon_s: 200.0,
     hysteresis: 2.0,
-    repool: true,
+    replace: true,
     refuse: true,
     crossing: None,
     uplink: None,

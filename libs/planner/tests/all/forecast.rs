@@ -44,14 +44,14 @@ pub(crate) fn with_forecasts(mut case: Case, forecasts: &[Forecast], links: Opti
     case
 }
 
-pub(crate) fn settings(repool: bool) -> Settings {
-    let mut foresight = ForecastSettings::default();
-    foresight.joint.repool = repool;
+pub(crate) fn settings(replace: bool) -> Settings {
+    let mut forecasting = ForecastSettings::default();
+    forecasting.joint.replace = replace;
     // So short that no look ahead is shorter, whatever the trainers cost.
-    foresight.joint.horizon_s = 60.0;
+    forecasting.joint.horizon_s = 60.0;
     Settings {
         policy: Policy::Forecast,
-        foresight,
+        forecasting,
         ..Settings::default()
     }
 }
@@ -234,7 +234,7 @@ fn a_hole_that_does_not_pay_is_refused_with_its_numbers() {
     // Until 15 s 40 instead of 30 samples/s, then a hit of 5 s at 40; from then on the three are
     // worth what a node-second is, which is what three nodes make of it: 10 samples.
     let until = 15.0005_f64;
-    let with = 40.0 * (until - 5.0) + report.salvage * 3.0 * (60.0 - until);
+    let with = 40.0 * (until - 5.0) + report.shadow_price * 3.0 * (60.0 - until);
     let without = 30.0 * 60.0;
     assert!((offer.gain - (with - without)).abs() < 0.1, "{offer:?}");
     assert_eq!((offer.nodes, offer.cost, offer.within_s), (1, 300.0, 10.0));
@@ -309,9 +309,9 @@ fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
     for hit in [&reported, &seen] {
         let plan = plan(hit);
         assert_eq!(nodes_of(&plan, "a"), ["a02", "a03"]);
-        assert_eq!(plan.repooled.len(), 1);
+        assert_eq!(plan.replaced.len(), 1);
         assert!(report(&plan).trainers[0].hit);
-        assert!(plan_with(hit, &settings(false), false).repooled.is_empty());
+        assert!(plan_with(hit, &settings(false), false).replaced.is_empty());
         let text = explain::plan(&plan);
         let said = "a: keeps 2 nodes (0 kept, 2 new: it was hit and restarts anyway)\n";
         assert!(text.contains(said), "{text}");
@@ -321,7 +321,7 @@ fn a_trainer_that_was_hit_may_take_other_nodes_and_others_may_not() {
     let found = check(&wrong, &base.context());
     assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [12]);
     let mut silent = wrong;
-    silent.repooled.clear();
+    silent.replaced.clear();
     let found = check(&silent, &reported.context());
     assert_eq!(found.iter().map(|v| v.number()).collect::<Vec<_>>(), [6]);
     // Once its pause is over it restarts no more.
@@ -370,19 +370,19 @@ fn every_plan_by_forecasts_is_sound_and_comes_out_the_same_again() {
     let seed = 81;
     println!("seed {seed}");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let (mut repooled, mut refused, mut grown) = (0, 0, 0);
+    let (mut replaced, mut refused, mut grown) = (0, 0, 0);
     let mut used = Planner::new(settings(true));
     for _ in 0..400 {
         let mut case = messy(&mut rng);
         case.pool.seq = rng.random();
-        for repool in [true, false] {
-            plan_with(&case, &settings(repool), false);
+        for replace in [true, false] {
+            plan_with(&case, &settings(replace), false);
         }
         let first = plan(&case);
         let mut again = used.plan(&case.pool, &case.trainers, &case.unusable, Generation(9));
         again.generation = first.generation;
         assert_eq!(first, again, "it depends on plans before it");
-        repooled += first.repooled.len();
+        replaced += first.replaced.len();
         let report = report(&first);
         assert_eq!(report.class_of.len(), case.pool.holes.len());
         for (at, (_, verdict)) in first.report.holes.iter().enumerate() {
@@ -408,6 +408,6 @@ fn every_plan_by_forecasts_is_sound_and_comes_out_the_same_again() {
             .count();
         assert!(!explain::plan(&first).is_empty());
     }
-    println!("{repooled} re-pooled, {refused} classes refused, {grown} grown");
-    assert!(repooled > 50 && refused > 5 && grown > 200);
+    println!("{replaced} replaced, {refused} classes refused, {grown} grown");
+    assert!(replaced > 50 && refused > 5 && grown > 200);
 }

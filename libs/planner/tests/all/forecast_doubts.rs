@@ -3,9 +3,9 @@
 use lacuna_model::{
     Doubt, Forecast, Joint, NodeChoice, OrderSource, Outcome, Plan, Policy, Topology, TrainerRecord,
 };
-use lacuna_planner::kind::{Costs, Kind};
 use lacuna_planner::objective::Objective;
 use lacuna_planner::translate::{Translated, translate};
+use lacuna_planner::worth::{Costs, Worth};
 use lacuna_planner::{Decider, PoolForecast, Settings, Situation, Switches, explain};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -63,7 +63,7 @@ fn in_doubt_no_trainer_grows() {
         let plans = broken.iter().map(of).chain([(sure.clone(), stale)]);
         for (case, plan) in plans.filter(|_| holes > 1) {
             assert!(!grows(&case, &plan), "{plan:#?}");
-            assert!(plan.repooled.is_empty());
+            assert!(plan.replaced.is_empty());
             let doubts = &report(&plan).doubts;
             assert_eq!(doubts.len(), 1);
             assert!(explain::plan(&plan).contains("in doubt: "));
@@ -216,7 +216,7 @@ fn a_wrong_index_is_reported_as_a_bug_and_moves_no_node() {
     } = translate(&case.pool, &case.trainers, &[], &Topology::default());
     let candidate = |(record, &held): (&TrainerRecord, &u32)| {
         let spec = &record.spec;
-        let kind = Kind::new(spec, Costs::of(spec), &Objective::default(), 120.0).unwrap();
+        let kind = Worth::new(spec, Costs::of(spec), &Objective::default(), 120.0).unwrap();
         kind.candidate(held, 0, false, None)
     };
     let candidates: Vec<_> = case.trainers.iter().zip(&held).map(candidate).collect();

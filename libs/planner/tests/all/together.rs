@@ -112,7 +112,7 @@ fn posed(can: &[Can]) -> Case {
 
 fn planned(case: &Case, can: &[Can]) -> Plan {
     let mut settings = Settings::default();
-    settings.foresight.joint.uplink = Some(1);
+    settings.forecasting.joint.uplink = Some(1);
     let objective = match can.contains(&Can::Goodput) {
         true => Objective::Goodput,
         false => Objective::Fair,
@@ -235,7 +235,7 @@ fn a_mix_that_may_cross_no_leaf_is_given_up_whole() {
         };
         let free = planned_by(&case, &can, settings.clone(), Objective::Fair);
         assert_eq!(nodes_of(&free, "a").len(), 2, "{free:#?}");
-        settings.foresight.joint.crossing = Some(0);
+        settings.forecasting.joint.crossing = Some(0);
         let plan = planned_by(&case, &can, settings, Objective::Fair);
         assert!(nodes_of(&plan, "a").is_empty(), "{plan:#?}");
     }

@@ -1,6 +1,6 @@
 //! Pages are self-contained, and escape outside text.
 
-use lacuna_forecast::Learning;
+use lacuna_forecast::LearningStage;
 use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_report::{
     Answer, DayRow, Gantt, GanttRow, GanttSegment, LossKind, LossPart, LossSplit, Losses,
@@ -210,7 +210,7 @@ fn full() -> Report {
     let predictor = |label: &str, brier| PredictorSkill {
         label: label.to_owned(),
         rests_on: label.to_owned(),
-        learning: Learning::Fixed,
+        learning: LearningStage::Fixed,
         concordance: ConcordanceFigures::default(),
         quantiles: Vec::new(),
         links: None,

@@ -401,16 +401,16 @@ mod tests {
         };
         let text = "# a file with errors of each kind\n[planner]\nhorizn = \"10s\"\n\
                     horizon = \"0s\"\ngap = 2.0\n[plannr]\nhorizon = \"3s\"\n\
-                    [planner.foresight]\nhorizon = [\n  \"a\",\n  7,\n]\nscenarios = 0\n\
+                    [planner.forecasting]\nhorizon = [\n  \"a\",\n  7,\n]\nscenarios = 0\n\
                     [telemetry]\nlog = \"x=y=z\"\n";
         let found = errors(text);
         for (error, expected) in found.iter().zip([
             "3:1: planner.horizn: unknown field",
             "6:2: plannr: unknown field",
-            "planner.foresight",
+            "planner.forecasting",
             "planner.horizon is 0ms",
             "planner.gap is 2",
-            "planner.foresight.scenarios is 0",
+            "planner.forecasting.scenarios is 0",
             "telemetry.log",
         ]) {
             assert!(error.contains(expected), "{expected}: {found:#?}");

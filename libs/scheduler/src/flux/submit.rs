@@ -8,7 +8,7 @@
 use lacuna_model::{NodeId, Span};
 
 use super::jobs::{self, FluxJob, id, recent};
-use crate::job::{JobId, Listed, Stage};
+use crate::job::{JobId, JobStage, Listed};
 use crate::scheduler::SchedulerName;
 use crate::submit::{
     Cause, CommandLine, CommandOutput, ListError, Refusal, RunError, Submission, Submitter,
@@ -136,7 +136,7 @@ fn listed(job: &FluxJob) -> Option<Listed> {
         name: name.to_owned(),
         mark: words.next().unwrap_or_default().to_owned(),
         node: job.nodes.first().cloned().or(asked),
-        stage: Stage::of(job.state)?,
+        stage: JobStage::of(job.state)?,
     })
 }
 

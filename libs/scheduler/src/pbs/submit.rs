@@ -6,7 +6,7 @@
 use lacuna_model::{NodeId, Span};
 
 use super::records::{self, PbsJob};
-use crate::job::{JobId, Listed, Stage};
+use crate::job::{JobId, JobStage, Listed};
 use crate::scheduler::SchedulerName;
 use crate::submit::{
     Cause, CommandLine, CommandOutput, ListError, Refusal, RunError, Submission, Submitter,
@@ -127,7 +127,7 @@ fn listed(job: &PbsJob) -> Option<Listed> {
         name: job.name.clone(),
         mark: job.variable(MARK),
         node,
-        stage: Stage::of(job.state())?,
+        stage: JobStage::of(job.state())?,
     })
 }
 

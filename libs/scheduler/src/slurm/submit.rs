@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use lacuna_model::{NodeId, Span};
 
 use super::{JobReport, squeue};
-use crate::job::{JobId, Listed, Stage};
+use crate::job::{JobId, JobStage, Listed};
 use crate::scheduler::SchedulerName;
 use crate::submit::{
     Cause, CommandLine, CommandOutput, ListError, Refusal, RunError, Submission, Submitter,
@@ -165,7 +165,7 @@ fn listed(job: &JobReport) -> Option<Listed> {
         name: job.name.clone(),
         mark: job.comment.clone(),
         node: node.cloned(),
-        stage: Stage::of(job.state)?,
+        stage: JobStage::of(job.state)?,
     })
 }
 

@@ -4,7 +4,7 @@
 use lacuna_model::{NodeId, Span, Timestamp};
 use lacuna_records::JobOutcome;
 use lacuna_scheduler::flux::{jobs, resources};
-use lacuna_scheduler::job::{End, Stage};
+use lacuna_scheduler::job::{End, JobStage};
 use lacuna_scheduler::kinds::KindRules;
 use lacuna_scheduler::live::{Live, Question};
 use lacuna_scheduler::settings::{Flux, Marks};
@@ -359,7 +359,7 @@ fn pilots_are_listed_with_node_mark_and_stage() {
     assert_eq!(pilots[0].name, "lacuna-pilot");
     assert_eq!(
         (pilots[0].stage, pilots[1].stage),
-        (Stage::Running, Stage::Ending)
+        (JobStage::Running, JobStage::Ending)
     );
     let waits = JOBS
         .replace("\"nodelist\": \"fluke6\",", "")
@@ -370,8 +370,8 @@ fn pilots_are_listed_with_node_mark_and_stage() {
         .replace("CLEANUP", "INACTIVE");
     let listed = self::pilots().listed(&output(0, &waits, "")).unwrap();
     assert_eq!(listed[1].node, Some(node("fluke6")));
-    assert_eq!(listed[1].stage, Stage::Pending);
-    assert_eq!(listed[2].stage, Stage::Ended(End::Preempted));
+    assert_eq!(listed[1].stage, JobStage::Pending);
+    assert_eq!(listed[2].stage, JobStage::Ended(End::Preempted));
     assert!(self::pilots().listed(&output(0, "{}", "")).is_err());
     assert!(self::pilots().listed(&output(1, "", "no")).is_err());
 }

@@ -1,6 +1,6 @@
 //! Results of an evaluation.
 
-use lacuna_forecast::Learning;
+use lacuna_forecast::LearningStage;
 use lacuna_forecast::skill::ReliabilityBin;
 use lacuna_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub struct PredictorSkill {
     /// Basis of its forecasts at the end, in its own words.
     pub rests_on: String,
     /// Extent of its learning at the end.
-    pub learning: Learning,
+    pub learning: LearningStage,
     /// Agreement of the order of lengths with the forecast order.
     pub concordance: ConcordanceFigures,
     /// Its scores, in the order of [`lacuna_forecast::HORIZONS_S`].

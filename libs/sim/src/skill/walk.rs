@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lacuna_forecast::skill::{Brier, LEVELS, Seen};
 use lacuna_forecast::{
-    AnnouncedEnd, EndKind, HORIZONS_S, HazardSettings, Learning, Predictor, WithPlannedStarts,
+    AnnouncedEnd, EndKind, HORIZONS_S, HazardSettings, LearningStage, Predictor, WithPlannedStarts,
 };
 use lacuna_model::{Forecast, Hole, NodeId, Span, Timestamp};
 use rand::SeedableRng;
@@ -21,7 +21,7 @@ use crate::taught::taught;
 use crate::{PoolStep, PoolTrace, Progress, SimError};
 
 /// The end of the label of a predictor that hears of planned starts.
-const HINTS: &str = " + hints";
+const HINTS: &str = " + planned_starts";
 
 /// The forecast of one predictor for one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,7 +121,7 @@ pub(super) fn walk(
             options.seed ^ 0xba5e_ba11,
         ),
         watch: OrderTracker::new(trace, &options.order),
-        announced: options.hints.then(BTreeMap::new),
+        announced: options.planned_starts.then(BTreeMap::new),
         names: vec![None; trace.nodes() as usize],
         present: vec![None; trace.nodes() as usize],
         waiting: vec![Vec::new(); trace.nodes() as usize],
@@ -173,13 +173,17 @@ fn predictors(options: &SkillOptions, trace: &dyn PoolTrace) -> Result<Vec<Label
             order: options.order.clone(),
             ..HazardSettings::default()
         };
-        let hears = if options.hints { HINTS } else { "" };
+        let hears = if options.planned_starts { HINTS } else { "" };
         let model = taught(model, settings, trace)?;
         all.push((format!("the model{hears}"), Box::new(model)));
     }
     let named = options.predictors.iter();
     all.extend(named.map(|(label, choice)| (label.clone(), choice.build())));
-    if let Some((label, first)) = options.predictors.first().filter(|_| options.hints) {
+    if let Some((label, first)) = options
+        .predictors
+        .first()
+        .filter(|_| options.planned_starts)
+    {
         let first = WithPlannedStarts::new(first.build());
         all.push((format!("{label}{HINTS}"), Box::new(first)));
     }
@@ -327,7 +331,7 @@ impl Walk<'_> {
             return;
         }
         let mut states = self.found.predictors.iter().map(|(_, one)| one.learning());
-        if self.skips_young && states.any(|state| matches!(state, Learning::Young { .. })) {
+        if self.skips_young && states.any(|state| matches!(state, LearningStage::Young { .. })) {
             self.found.too_young += 1;
             return;
         }

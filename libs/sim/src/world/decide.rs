@@ -54,7 +54,7 @@ fn decider(settings: &Settings) -> Decider {
         horizon: settings.horizon,
         seed: settings.seed,
         milp: MilpOptions::default(),
-        foresight: ForecastSettings {
+        forecasting: ForecastSettings {
             joint: settings.forecast.joint,
             ..ForecastSettings::default()
         },

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use lacuna_model::{KindName, ScalingCurve, Span, TrainerSpec, Work};
-use lacuna_planner::kind::{Costs, Kind, most_in_tables};
 use lacuna_planner::objective::Objective;
+use lacuna_planner::worth::{Costs, Worth, most_in_tables};
 use lacuna_planner::{Mix, NO_NODES};
 
 use crate::{PoolTrace, Settings, SimError};
@@ -14,7 +14,7 @@ use crate::{PoolTrace, Settings, SimError};
 /// All kinds of a list of trainers.
 #[derive(Debug, Clone)]
 pub(crate) struct Kinds {
-    kinds: Vec<Arc<Kind>>,
+    kinds: Vec<Arc<Worth>>,
     /// The index of the kind of each trainer.
     of: Vec<usize>,
     /// For each trainer, the samples from which it is of another kind, with its index.
@@ -80,7 +80,7 @@ impl Kinds {
         nodes: Option<Vec<KindName>>,
         counts: Mix,
     ) -> Result<Self, SimError> {
-        let mut kinds: Vec<Arc<Kind>> = Vec::new();
+        let mut kinds: Vec<Arc<Worth>> = Vec::new();
         let mut index = |spec: &TrainerSpec, goodput: Option<&ScalingCurve>| {
             let kind = kind(spec, goodput, settings)?;
             let kind = match &nodes {
@@ -121,18 +121,18 @@ impl Kinds {
     }
 
     /// The kind of a trainer of the list.
-    pub(crate) fn of(&self, trainer: usize) -> Option<&Arc<Kind>> {
+    pub(crate) fn of(&self, trainer: usize) -> Option<&Arc<Worth>> {
         self.kinds.get(*self.of.get(trainer)?)
     }
 
     /// The kind of a trainer from its stage with this number on, and the samples where that begins.
-    pub(crate) fn stage(&self, trainer: usize, number: usize) -> Option<(f64, &Arc<Kind>)> {
+    pub(crate) fn stage(&self, trainer: usize, number: usize) -> Option<(f64, &Arc<Worth>)> {
         let (from, kind) = self.stages.get(trainer)?.get(number)?;
         Some((*from, self.kinds.get(*kind)?))
     }
 
     /// The only kind, if all do the same work on the same nodes.
-    pub(crate) fn only(&self) -> Option<&Arc<Kind>> {
+    pub(crate) fn only(&self) -> Option<&Arc<Worth>> {
         let (first, others) = self.kinds.split_first()?;
         let alike = others.iter().all(|kind| kind.trains_like(first));
         alike.then_some(first)
@@ -145,7 +145,7 @@ fn kind(
     spec: &TrainerSpec,
     goodput: Option<&ScalingCurve>,
     settings: &Settings,
-) -> Result<Kind, SimError> {
+) -> Result<Worth, SimError> {
     let named = settings.objectives.of(&spec.id);
     let objective = named.unwrap_or(&settings.objective);
     let mut costs = Costs::of(spec);
@@ -156,7 +156,7 @@ fn kind(
     let pilot_s = pilot.map_or(0.0, Span::as_secs_f64);
     let costs = costs.scaled(settings.cost_scale).with_pilots(pilot_s);
     let horizon_s = settings.horizon.as_secs_f64();
-    let kind = Kind::new(spec, costs, objective, horizon_s)?;
+    let kind = Worth::new(spec, costs, objective, horizon_s)?;
     Ok(match (objective, goodput) {
         (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, curve),
         _ => kind,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lacuna_model::TrainerSpec;
-use lacuna_planner::kind::{Kind, Values};
+use lacuna_planner::worth::{Values, Worth};
 use lacuna_planner::{Mix, NO_NODES, Shape};
 use lacuna_trainer::Ledger;
 use lacuna_trainer::account::{Change, Rates, stall_debt};
@@ -13,7 +13,7 @@ use super::saves::Saves;
 /// An admitted trainer.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
-    pub(super) kind: Arc<Kind>,
+    pub(super) kind: Arc<Worth>,
     pub(super) nodes: u32,
     /// Its nodes of each kind; of the first alone where trainers do not tell kinds apart.
     pub(super) mix: Mix,
@@ -111,7 +111,7 @@ fn is_start(change: Change, rates: Rates) -> bool {
 /// What further nodes do not add while they wait for pilots, samples.
 fn pilot_wait(pilot_s: f64, change: Change, rates: Rates) -> f64 {
     match change {
-        Change::Grown | Change::Repooled => pilot_s * (rates.after - rates.before).max(0.0),
+        Change::Grown | Change::Replaced => pilot_s * (rates.after - rates.before).max(0.0),
         Change::Shrunk
         | Change::Lost { .. }
         | Change::Restarted

@@ -264,8 +264,8 @@ impl<'a> Observer<'a> {
                 kind: EndKind::PlannedStart,
             })
         };
-        let hints: Vec<AnnouncedEnd> = self.planned.iter().filter_map(hint).collect();
-        self.predictor.announce(now, &hints);
+        let planned_starts: Vec<AnnouncedEnd> = self.planned.iter().filter_map(hint).collect();
+        self.predictor.announce(now, &planned_starts);
         self.announced.done(now);
     }
 
@@ -307,10 +307,10 @@ impl<'a> Observer<'a> {
     }
 
     /// Impossible changes of the trace so far, by kind.
-    pub(super) fn oddities(&self) -> Anomalies {
-        let mut oddities = self.predictor.report().anomalies;
-        oddities.unknown_end += self.odd.unknown_end;
-        oddities.unordered += self.odd.unordered;
-        oddities
+    pub(super) fn anomalies(&self) -> Anomalies {
+        let mut anomalies = self.predictor.report().anomalies;
+        anomalies.unknown_end += self.odd.unknown_end;
+        anomalies.unordered += self.odd.unordered;
+        anomalies
     }
 }

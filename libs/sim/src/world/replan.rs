@@ -156,10 +156,10 @@ impl World<'_> {
     /// to train on, so what follows is a start. A hit trainer that the decision restarts on other nodes
     /// is not charged again.
     fn charge_changes(&mut self, decision: &Decision, kept: Option<&[(Mix, usize)]>) {
-        let repooled = decision
+        let replaced = decision
             .evaluation
             .as_ref()
-            .map_or(&[][..], |f| &f.repooled);
+            .map_or(&[][..], |f| &f.replaced);
         let (nodes, slots) = (self.pool.nodes(), self.pool.slots());
         let sites = self.sites.as_ref();
         let tiers = sites.map(|sites| sites.tiers(nodes, slots, self.active.len()));
@@ -175,8 +175,8 @@ impl World<'_> {
             let after = Shape { mix, tier, crowd };
             let goes = |from: Mix, to: Shape, change| (from != to.mix).then_some((to, change));
             let steps = match kept {
-                _ if was_hit && repooled.contains(&j) => {
-                    [goes(member.mix, after, Change::Repooled), None]
+                _ if was_hit && replaced.contains(&j) => {
+                    [goes(member.mix, after, Change::Replaced), None]
                 }
                 Some((mix, tier)) => {
                     // Uplinks are looked at once all have their nodes.
@@ -206,7 +206,7 @@ impl World<'_> {
                 self.tally.rescale_cost += cost;
                 self.days.charge(self.tally.now_s, cost, 0.0);
                 // Another mix of as many nodes is a re-placement.
-                let is_rescale = had > 0 && !(change == Change::Repooled && had == member.nodes);
+                let is_rescale = had > 0 && !(change == Change::Replaced && had == member.nodes);
                 self.tally.rescales += u64::from(is_rescale);
                 self.tally.rescales_at_hits += u64::from(is_rescale && was_hit);
             }

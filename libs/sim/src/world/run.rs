@@ -146,8 +146,8 @@ impl<'a> World<'a> {
     }
 
     /// Impossible changes of the trace; nothing if the policy does not forecast.
-    pub(crate) fn oddities(&self) -> Option<Anomalies> {
-        self.observer.as_ref().map(Observer::oddities)
+    pub(crate) fn anomalies(&self) -> Option<Anomalies> {
+        self.observer.as_ref().map(Observer::anomalies)
     }
 
     /// Processes all events up to and including the next step of the trace, or up to the end if

@@ -132,7 +132,7 @@ fn contradictory_steps_are_counted_and_decided_about() {
         };
         let summary = sound(&trace, &trainers, &settings);
         assert!(summary.samples > 0.0);
-        let odd = summary.oddities.unwrap();
+        let odd = summary.anomalies.unwrap();
         assert!(odd.unknown_end >= 3 && odd.negative >= 2, "{odd:?}");
         assert!(odd.unordered >= 1, "{odd:?}");
     }
@@ -165,9 +165,9 @@ fn a_clock_that_jumps_back_or_far_ahead_stops_no_replay() {
     };
     let summary = sound(&trace, &[trainer(0, 4, 1e5)], &settings());
     assert!(
-        summary.oddities.unwrap().clock_back > 0,
+        summary.anomalies.unwrap().clock_back > 0,
         "{:?}",
-        summary.oddities
+        summary.anomalies
     );
 }
 
@@ -230,11 +230,11 @@ fn an_order_that_the_log_contradicts_is_given_up() {
         let learnt = share(&holes, OrderBy::Learnt);
         let none = share(&holes, OrderBy::None);
         assert!(
-            given.oddities.unwrap().contradicted > 0,
+            given.anomalies.unwrap().contradicted > 0,
             "{:?}",
             given.order
         );
-        assert_eq!(learnt.oddities.unwrap().contradicted, 0);
+        assert_eq!(learnt.anomalies.unwrap().contradicted, 0);
         let found = learnt.order.unwrap();
         assert!(found.rests_on.is_order(), "{found:?}");
         for (total, summary) in totals.iter_mut().zip([&given, &learnt, &none]) {
@@ -242,7 +242,7 @@ fn an_order_that_the_log_contradicts_is_given_up() {
         }
         // An order that the scheduler follows is kept.
         let forwards = share(&taken_by_name(seed, true, 16_000), OrderBy::Names);
-        assert_eq!(forwards.oddities.unwrap().contradicted, 0);
+        assert_eq!(forwards.anomalies.unwrap().contradicted, 0);
     }
     let [given, learnt, none] = totals.map(|total| total / 3.0);
     println!("given the wrong way round {given:.4}, learnt {learnt:.4}, none {none:.4}");
@@ -392,7 +392,7 @@ fn a_hole_that_is_open_in_the_past_and_absent_at_the_start_has_ended() {
     // The pool: node 1 for 400 s, node 2 for 200 s, node 0 for 200 s.
     assert!((summary.equivalent_nodes * 400.0 - 800.0).abs() < 1e-6);
     assert_eq!(
-        summary.oddities.unwrap(),
+        summary.anomalies.unwrap(),
         lacuna_forecast::Anomalies::default()
     );
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lacuna_forecast::{Learning, Unfit};
+use lacuna_forecast::{LearningStage, Unfit};
 use lacuna_model::{HoleRecord, Policy, Timestamp};
 use lacuna_sim::{HoleTrace, Hooks, Settings, SimError, Summary, learn, replay};
 use rand::{RngExt, SeedableRng};
@@ -60,7 +60,7 @@ fn from_past(trace: &HoleTrace, settings: &Settings) -> Result<Summary, SimError
 fn a_replay_that_starts_with_a_model_learns_nothing_twice() {
     let holes = holes("n");
     let lesson = learn(&trace(&holes, 0, PAST), &settings(), false, &mut |_| {}).unwrap();
-    assert!(matches!(lesson.learning, Learning::Learnt { .. }));
+    assert!(matches!(lesson.learning, LearningStage::Learnt { .. }));
     let from = lesson.learnt.from();
     assert_eq!(from.until, Timestamp::from_unix(PAST));
     let ended = holes.iter().filter(|hole| hole.until < from.until).count();

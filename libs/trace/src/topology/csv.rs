@@ -2,7 +2,7 @@
 
 use lacuna_model::Topology;
 
-use super::error::TopologyError;
+use super::error::TopologyFileError;
 use super::rows::Rows;
 use super::tree::{expand, node_id};
 use crate::FieldError;
@@ -14,7 +14,7 @@ pub(super) fn knows(line: &str) -> bool {
 }
 
 /// Reads the rows below the header.
-pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
+pub(super) fn read(text: &str) -> Result<Topology, TopologyFileError> {
     let mut rows = Rows::default();
     let content = |line: &str| !line.is_empty() && !line.starts_with('#');
     let mut lines = super::lines(text).filter(|(_, line)| content(line));
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
             columns.len() == width && columns.iter().all(|column| !column.is_empty()),
         ) else {
             let expected = format!("{width} columns, as the header has, none empty");
-            return Err(TopologyError::new(
+            return Err(TopologyFileError::new(
                 number,
                 FieldError::new("row", expected, format!("{line:?}")),
             ));

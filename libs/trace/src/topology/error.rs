@@ -7,14 +7,14 @@ use crate::FieldError;
 /// Why a topology was refused, with the line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
-pub struct TopologyError {
+pub struct TopologyFileError {
     /// Number of the line, from 1.
     pub line: u64,
     /// What is wrong there.
     pub fault: Fault,
 }
 
-impl TopologyError {
+impl TopologyFileError {
     pub(super) fn new(line: u64, fault: impl Into<Fault>) -> Self {
         let fault = fault.into();
         Self { line, fault }

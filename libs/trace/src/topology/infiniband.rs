@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use lacuna_model::Topology;
 
-use super::error::{Contradiction, Disagreement, TopologyError};
+use super::error::{Contradiction, Disagreement, TopologyFileError};
 use super::tree::{Tree, node_id};
 use crate::FieldError;
 
@@ -44,7 +44,7 @@ struct Port<'a> {
 
 /// Reads the ports of all switches that lead to an adapter whose description fits one of `rails`, or
 /// to any without them.
-pub(super) fn read(text: &str, rails: &[String]) -> Result<Topology, TopologyError> {
+pub(super) fn read(text: &str, rails: &[String]) -> Result<Topology, TopologyFileError> {
     let names = switch_names(text)?;
     let mut ports: Vec<Port<'_>> = Vec::new();
     let mut others: BTreeSet<&str> = BTreeSet::new();
@@ -74,7 +74,7 @@ pub(super) fn read(text: &str, rails: &[String]) -> Result<Topology, TopologyErr
         let others: Vec<&str> = others.into_iter().collect();
         let expected = format!("one of {}", others.join(", "));
         let at = FieldError::new("rail (--rail)", expected, format!("{:?}", rails.join(",")));
-        return Err(TopologyError::new(1, at));
+        return Err(TopologyFileError::new(1, at));
     }
     let leaves = leaves(&ports)?;
     let mut tree = Tree::default();
@@ -90,7 +90,7 @@ pub(super) fn read(text: &str, rails: &[String]) -> Result<Topology, TopologyErr
 }
 
 /// The leaf of each switch: the first rail's switch of its group, if all rails agree.
-fn leaves<'a>(ports: &[Port<'a>]) -> Result<HashMap<&'a str, &'a str>, TopologyError> {
+fn leaves<'a>(ports: &[Port<'a>]) -> Result<HashMap<&'a str, &'a str>, TopologyFileError> {
     let mut below: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     let mut above: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut at: HashMap<&str, Vec<&Port<'a>>> = HashMap::new();
@@ -139,7 +139,7 @@ fn leaves<'a>(ports: &[Port<'a>]) -> Result<HashMap<&'a str, &'a str>, TopologyE
 
 /// The fault of two nodes that are on one switch, and on two of `rail`; or of one node that is on two
 /// switches of a rail.
-fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> TopologyError {
+fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> TopologyFileError {
     let mut mine: HashMap<&str, &Port<'_>> = HashMap::new();
     for port in group.iter().filter(|port| port.rail == rail) {
         let first = *mine.entry(port.host).or_insert(port);
@@ -152,7 +152,7 @@ fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> Topology
                 line: first.line,
                 second: port.switch.to_owned(),
             };
-            return TopologyError::new(port.line, fault);
+            return TopologyFileError::new(port.line, fault);
         }
     }
     let rails: BTreeSet<Natural<'_>> = ports.iter().map(|port| natural(port.rail)).collect();
@@ -176,7 +176,7 @@ fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> Topology
         let known = *first.entry(port.switch).or_insert(mine);
         if known.switch != mine.switch {
             let fault = fault(port.rail, port.switch, on(known), on(mine));
-            return TopologyError::new(port.line, fault);
+            return TopologyFileError::new(port.line, fault);
         }
     }
     // Nodes without an adapter of this rail join its switches.
@@ -189,7 +189,7 @@ fn disagreement(group: &[&Port<'_>], rail: &str, ports: &[Port<'_>]) -> Topology
     let text = |port: Option<&&&Port<'_>>| port.map_or_else(String::new, |port| on(port));
     let line = last.map_or(1, |port| port.line);
     let fault = fault("others", "further switches", text(mine.first()), text(last));
-    TopologyError::new(line, fault)
+    TopologyFileError::new(line, fault)
 }
 
 /// Orders rails by their numbers: `mlx5_2` before `mlx5_10`.
@@ -234,7 +234,7 @@ fn fits_whole(pattern: &str, text: &str) -> bool {
 /// The description of the adapter behind a port of a switch, as in
 /// `[22] "H-0008f1"[1](8f1) # "node1 HCA-1" lid 4`; none behind a port that leads to a switch, and in
 /// a line that is no port.
-fn adapter(line: &str, number: u64) -> Result<Option<&str>, TopologyError> {
+fn adapter(line: &str, number: u64) -> Result<Option<&str>, TopologyFileError> {
     let is_adapter =
         line.starts_with('[') && quoted(line).is_some_and(|peer| peer.starts_with("H-"));
     if !is_adapter {
@@ -246,7 +246,7 @@ fn adapter(line: &str, number: u64) -> Result<Option<&str>, TopologyError> {
     let Some(description) = description else {
         let expected = "the description of the adapter, as in # \"node1 HCA-1\"";
         let at = FieldError::new("port", expected, line);
-        return Err(TopologyError::new(number, at));
+        return Err(TopologyFileError::new(number, at));
     };
     if description.contains("Aggregation Node") {
         return Ok(None);
@@ -255,14 +255,14 @@ fn adapter(line: &str, number: u64) -> Result<Option<&str>, TopologyError> {
     if host.is_empty() {
         let expected = "the name of a host";
         let at = FieldError::new("description", expected, format!("{description:?}"));
-        return Err(TopologyError::new(number, at));
+        return Err(TopologyFileError::new(number, at));
     }
     node_id(host, number)?;
     Ok(Some(description))
 }
 
 /// The name of each switch by its GUID: that of its description if no other switch has it.
-fn switch_names(text: &str) -> Result<HashMap<&str, String>, TopologyError> {
+fn switch_names(text: &str) -> Result<HashMap<&str, String>, TopologyFileError> {
     let mut names: HashMap<&str, String> = HashMap::new();
     let mut count: HashMap<String, u32> = HashMap::new();
     for (number, line) in super::lines(text) {
@@ -271,7 +271,7 @@ fn switch_names(text: &str) -> Result<HashMap<&str, String>, TopologyError> {
         };
         let Some(guid) = quoted(switch).filter(|guid| !guid.is_empty()) else {
             let at = FieldError::new("switch", "its GUID in quotes, as in \"S-0008f1\"", line);
-            return Err(TopologyError::new(number, at));
+            return Err(TopologyFileError::new(number, at));
         };
         // A managed switch is described as in `MF0;leaf1:MQM8700/U1`.
         let described = switch

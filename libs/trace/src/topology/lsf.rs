@@ -5,7 +5,7 @@
 
 use lacuna_model::Topology;
 
-use super::error::TopologyError;
+use super::error::TopologyFileError;
 use super::tree::Tree;
 use crate::FieldError;
 
@@ -28,7 +28,7 @@ struct Unit<'a> {
 }
 
 /// Reads the units.
-pub(super) fn read(text: &str) -> Result<Topology, TopologyError> {
+pub(super) fn read(text: &str) -> Result<Topology, TopologyFileError> {
     let mut units = Vec::new();
     // Columns of the table that is being read.
     let mut columns: Option<Vec<String>> = None;
@@ -66,10 +66,10 @@ fn is_section(line: &str) -> bool {
 }
 
 /// A row: the name, the type, and the members, in parentheses or up to the end of the line.
-fn unit<'a>(columns: &[String], row: &'a str, line: u64) -> Result<Unit<'a>, TopologyError> {
+fn unit<'a>(columns: &[String], row: &'a str, line: u64) -> Result<Unit<'a>, TopologyFileError> {
     let refuse = || {
         let expected = "columns NAME, TYPE and MEMBER or HOSTS, and a row with all of them";
-        TopologyError::new(line, FieldError::new("compute unit", expected, row))
+        TopologyFileError::new(line, FieldError::new("compute unit", expected, row))
     };
     let mut found = Unit {
         name: "",
@@ -99,13 +99,13 @@ fn unit<'a>(columns: &[String], row: &'a str, line: u64) -> Result<Unit<'a>, Top
     if let Some(wrong) = found.members.iter().find(|name| !name.chars().all(sound)) {
         let expected = "names of hosts and units, without patterns, ~ or +";
         let at = FieldError::new("member", expected, format!("{wrong:?}"));
-        return Err(TopologyError::new(line, at));
+        return Err(TopologyFileError::new(line, at));
     }
     Ok(found)
 }
 
 /// Puts members below their units.
-fn link(mut tree: Tree, units: &[Unit<'_>]) -> Result<Topology, TopologyError> {
+fn link(mut tree: Tree, units: &[Unit<'_>]) -> Result<Topology, TopologyFileError> {
     // Hosts first, so that a unit with both kinds of members is known as such.
     for is_unit in [false, true] {
         for unit in units {

@@ -11,7 +11,7 @@ use lacuna_records::lenient;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::{Fault, TopologyError};
+use super::error::{Fault, TopologyFileError};
 use super::rows::Rows;
 use super::tree::node_id;
 use crate::FieldError;
@@ -49,13 +49,13 @@ struct Node {
 }
 
 /// Reads the nodes with the resources `keys`, the leaf first.
-pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyError> {
-    let refuse = |reason: String| TopologyError::new(1, Fault::Syntax(reason));
+pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyFileError> {
+    let refuse = |reason: String| TopologyFileError::new(1, Fault::Syntax(reason));
     let read = lenient::read(text).map_err(|reason| refuse(format!("no JSON: {reason}")))?;
     let answer: Answer =
         serde_json::from_value(read.value).map_err(|error| refuse(error.to_string()))?;
     if keys.is_empty() {
-        return Err(TopologyError::new(1, unnamed(&answer)));
+        return Err(TopologyFileError::new(1, unnamed(&answer)));
     }
     let objects = objects(text);
     let mut rows = Rows::default();
@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, keys: &[String]) -> Result<Topology, TopologyErro
             let expected = format!("one value of each of {}", keys.join(", "));
             let found = format!("{several:?} of node {node}");
             let fault = FieldError::new("placement set", expected, found);
-            return Err(TopologyError::new(line, fault));
+            return Err(TopologyFileError::new(line, fault));
         }
         rows.add(node, path, line)?;
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use lacuna_model::{NodeId, Topology};
 
-use super::error::{Contradiction, Fault, TopologyError};
+use super::error::{Contradiction, Fault, TopologyFileError};
 
 /// The rows so far. Switches of different levels may have one name.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl Rows {
         node: NodeId,
         path: Vec<String>,
         line: u64,
-    ) -> Result<(), TopologyError> {
+    ) -> Result<(), TopologyFileError> {
         for (level, pair) in path.windows(2).enumerate() {
             let [below, above] = pair else { continue };
             let known = self.above.entry((level, below.clone()));
@@ -37,7 +37,7 @@ impl Rows {
                     line: *at,
                     second: above.clone(),
                 };
-                return Err(TopologyError::new(line, fault));
+                return Err(TopologyFileError::new(line, fault));
             }
         }
         if let Some(known) = self.paths.get(&node) {
@@ -51,7 +51,7 @@ impl Rows {
                 second: leaf(&path),
                 node,
             };
-            return Err(TopologyError::new(line, fault));
+            return Err(TopologyFileError::new(line, fault));
         }
         self.lines.insert(node.clone(), line);
         self.paths.insert(node, path);
@@ -62,11 +62,11 @@ impl Rows {
     ///
     /// # Errors
     /// No node.
-    pub(super) fn finish(self) -> Result<Topology, TopologyError> {
+    pub(super) fn finish(self) -> Result<Topology, TopologyFileError> {
         if self.paths.is_empty() {
-            return Err(TopologyError::new(1, Fault::NoNodes));
+            return Err(TopologyFileError::new(1, Fault::NoNodes));
         }
         Topology::new(self.paths)
-            .map_err(|error| TopologyError::new(1, Fault::Syntax(error.to_string())))
+            .map_err(|error| TopologyFileError::new(1, Fault::Syntax(error.to_string())))
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use lacuna_model::Topology;
 
 use super::Noted;
-use super::error::{Contradiction, TopologyError};
+use super::error::{Contradiction, TopologyFileError};
 use super::tree::{Tree, expand};
 use crate::FieldError;
 
@@ -48,7 +48,7 @@ fn unknown_kind(line: &str) -> Option<String> {
 }
 
 /// Reads the lines of either.
-pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
+pub(super) fn read(text: &str) -> Result<Noted, TopologyFileError> {
     let mut file = File::default();
     let mut unknown = None;
     for (line, text) in joined(text) {
@@ -100,7 +100,7 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    fn read(line: &'a str, number: u64) -> Result<Self, TopologyError> {
+    fn read(line: &'a str, number: u64) -> Result<Self, TopologyFileError> {
         let mut record = Self::default();
         let mut unknown = None;
         let mut rest = line.trim();
@@ -108,7 +108,7 @@ impl<'a> Record<'a> {
             let (key, value, after) = pair(rest).ok_or_else(|| {
                 let expected = "Key=Value, as in SwitchName=s1 Nodes=n[1-4]; a file that is \
                                 included must stand here itself";
-                TopologyError::new(number, FieldError::new("line", expected, rest))
+                TopologyFileError::new(number, FieldError::new("line", expected, rest))
             })?;
             rest = after;
             match key.to_ascii_lowercase().as_str() {
@@ -127,7 +127,7 @@ impl<'a> Record<'a> {
         // Later releases of `scontrol` may write further values. In a file it is a mistyped key.
         if let Some(key) = unknown.filter(|_| !record.is_answer) {
             let expected = "SwitchName, Nodes, Switches, LinkSpeed, BlockName or BlockSizes";
-            return Err(TopologyError::new(
+            return Err(TopologyFileError::new(
                 number,
                 FieldError::new("key", expected, format!("{key:?}")),
             ));
@@ -170,7 +170,7 @@ struct File {
 }
 
 impl File {
-    fn take(&mut self, record: &Record<'_>, line: u64) -> Result<(), TopologyError> {
+    fn take(&mut self, record: &Record<'_>, line: u64) -> Result<(), TopologyFileError> {
         if let Some(name) = record.switch {
             self.has_switches = true;
             let switch = self.tree.define(name, line)?;
@@ -178,7 +178,7 @@ impl File {
             if !record.switches.is_empty() {
                 if !record.is_answer && !record.nodes.is_empty() {
                     let fault = Contradiction::Mixed(name.to_owned());
-                    return Err(TopologyError::new(line, fault));
+                    return Err(TopologyFileError::new(line, fault));
                 }
                 return self.tree.link(switch, record.switches, line);
             }
@@ -200,12 +200,12 @@ impl File {
             self.aggregates.push((size, blocks.to_owned(), line));
         }
         if self.has_switches && !(self.blocks.is_empty() && self.sizes.is_none()) {
-            return Err(TopologyError::new(line, Contradiction::TwoKinds));
+            return Err(TopologyFileError::new(line, Contradiction::TwoKinds));
         }
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Topology, TopologyError> {
+    fn finish(mut self) -> Result<Topology, TopologyFileError> {
         if let Some((sizes, line)) = self.sizes.take() {
             join(&mut self.tree, &self.blocks, &sizes, line)?;
         }
@@ -214,7 +214,7 @@ impl File {
     }
 
     /// Puts blocks below their aggregates, the smaller ones first.
-    fn join_aggregates(&mut self) -> Result<(), TopologyError> {
+    fn join_aggregates(&mut self) -> Result<(), TopologyFileError> {
         self.aggregates.sort_by_key(|(size, ..)| *size);
         // What stands above each block so far: name, size and line.
         let mut top: HashMap<&str, (String, u64, u64)> = self
@@ -237,7 +237,7 @@ impl File {
                         above: name,
                         missing,
                     };
-                    return Err(TopologyError::new(line, fault));
+                    return Err(TopologyFileError::new(line, fault));
                 };
                 if below.1 >= size {
                     let fault = Contradiction::TwoAbove {
@@ -246,7 +246,7 @@ impl File {
                         line: below.2,
                         second: name,
                     };
-                    return Err(TopologyError::new(line, fault));
+                    return Err(TopologyFileError::new(line, fault));
                 }
                 self.tree.link(above, &below.0, line)?;
                 *below = (name.clone(), size, line);
@@ -262,16 +262,16 @@ fn aggregate(size: u64, first: Option<&String>, last: Option<&String>) -> String
     format!("{size}:{}-{}", name(first), name(last))
 }
 
-fn number(text: &str, line: u64) -> Result<u64, TopologyError> {
+fn number(text: &str, line: u64) -> Result<u64, TopologyFileError> {
     let read = text.parse::<u64>().ok().filter(|size| *size > 0);
     read.ok_or_else(|| {
         let expected = "a number of nodes above 0";
         let at = FieldError::new("block size", expected, format!("{text:?}"));
-        TopologyError::new(line, at)
+        TopologyFileError::new(line, at)
     })
 }
 
-fn read_sizes(text: &str, line: u64) -> Result<Vec<u64>, TopologyError> {
+fn read_sizes(text: &str, line: u64) -> Result<Vec<u64>, TopologyFileError> {
     text.split(',')
         .map(|size| number(size.trim(), line))
         .collect()
@@ -287,7 +287,7 @@ pub(super) fn join(
     blocks: &[(String, u64)],
     sizes: &[u64],
     line: u64,
-) -> Result<(), TopologyError> {
+) -> Result<(), TopologyFileError> {
     let Some((base, larger)) = sizes.split_first() else {
         return Ok(());
     };
@@ -298,7 +298,7 @@ pub(super) fn join(
         if size % base != 0 || !times.is_power_of_two() || times <= before {
             let expected = "each a power of two times the first, and larger than the one before";
             let at = FieldError::new("block sizes", expected, format!("{size}"));
-            return Err(TopologyError::new(line, at));
+            return Err(TopologyFileError::new(line, at));
         }
         let many = usize::try_from(times / before).unwrap_or(usize::MAX);
         let mut joined = Vec::with_capacity(present.len() / many + 1);

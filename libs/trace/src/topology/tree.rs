@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use lacuna_model::{NodeId, Topology};
 use lacuna_records::hosts;
 
-use super::error::{Contradiction, Fault, TopologyError};
+use super::error::{Contradiction, Fault, TopologyFileError};
 use crate::FieldError;
 
 /// Position of a switch in [`Tree`].
@@ -43,15 +43,15 @@ impl Tree {
     ///
     /// # Errors
     /// If its name is empty, or defined before.
-    pub(super) fn define(&mut self, name: &str, line: u64) -> Result<SwitchId, TopologyError> {
+    pub(super) fn define(&mut self, name: &str, line: u64) -> Result<SwitchId, TopologyFileError> {
         if name.is_empty() || name.contains(['[', ']', ',']) {
             let at = FieldError::new("switch", "the name of one switch", format!("{name:?}"));
-            return Err(TopologyError::new(line, at));
+            return Err(TopologyFileError::new(line, at));
         }
         if let Some(known) = self.by_name.get(name).and_then(|id| self.switch(*id)) {
             let (name, first) = (name.to_owned(), known.line);
             let fault = Contradiction::DefinedTwice { name, first };
-            return Err(TopologyError::new(line, fault));
+            return Err(TopologyFileError::new(line, fault));
         }
         let id = SwitchId(self.switches.len());
         self.by_name.insert(name.to_owned(), id);
@@ -73,7 +73,7 @@ impl Tree {
         leaf: SwitchId,
         list: &str,
         line: u64,
-    ) -> Result<(), TopologyError> {
+    ) -> Result<(), TopologyFileError> {
         let mut result = Ok(());
         expand("nodes", list, line, &mut |node| {
             if result.is_ok() {
@@ -92,7 +92,7 @@ impl Tree {
         leaf: SwitchId,
         name: &str,
         line: u64,
-    ) -> Result<(), TopologyError> {
+    ) -> Result<(), TopologyFileError> {
         let node = node_id(name, line)?;
         if let Some(&(first, at)) = self.nodes.get(&node) {
             if first == leaf {
@@ -104,7 +104,7 @@ impl Tree {
                 line: at,
                 second: self.name(leaf),
             };
-            return Err(TopologyError::new(line, fault));
+            return Err(TopologyFileError::new(line, fault));
         }
         if let Some(switch) = self.switches.get_mut(leaf.0) {
             switch.has_nodes = true;
@@ -122,7 +122,7 @@ impl Tree {
         above: SwitchId,
         list: &str,
         line: u64,
-    ) -> Result<(), TopologyError> {
+    ) -> Result<(), TopologyFileError> {
         expand("switches", list, line, &mut |name| {
             self.links.push((above, name.to_owned(), line));
         })
@@ -137,7 +137,7 @@ impl Tree {
     ///
     /// # Errors
     /// A link to no switch, a switch below two others, a circle, or no node.
-    pub(super) fn finish(mut self) -> Result<Topology, TopologyError> {
+    pub(super) fn finish(mut self) -> Result<Topology, TopologyFileError> {
         for (above, name, line) in std::mem::take(&mut self.links) {
             self.connect(above, &name, line)?;
         }
@@ -148,7 +148,7 @@ impl Tree {
         let of = |leaf: SwitchId| paths.get(leaf.0).map_or(&[][..], Vec::as_slice);
         let levels = self.nodes.values().map(|(leaf, _)| of(*leaf).len()).max();
         let Some(levels) = levels else {
-            return Err(TopologyError::new(1, Fault::NoNodes));
+            return Err(TopologyFileError::new(1, Fault::NoNodes));
         };
         let names = |leaf: SwitchId| -> Vec<String> {
             let path = of(leaf);
@@ -166,11 +166,11 @@ impl Tree {
             .collect();
         // The tree has shown that this cannot fail.
         Topology::new(paths)
-            .map_err(|error| TopologyError::new(1, Fault::Syntax(error.to_string())))
+            .map_err(|error| TopologyFileError::new(1, Fault::Syntax(error.to_string())))
     }
 
-    fn connect(&mut self, above: SwitchId, name: &str, line: u64) -> Result<(), TopologyError> {
-        let refuse = |fault: Contradiction| Err(TopologyError::new(line, fault));
+    fn connect(&mut self, above: SwitchId, name: &str, line: u64) -> Result<(), TopologyFileError> {
+        let refuse = |fault: Contradiction| Err(TopologyFileError::new(line, fault));
         let Some(&below) = self.by_name.get(name) else {
             return refuse(Contradiction::Undefined {
                 above: self.name(above),
@@ -201,7 +201,7 @@ impl Tree {
     }
 
     /// Each switch is below one other at most, so a walk upward that meets itself is a circle.
-    fn check_circles(&self) -> Result<(), TopologyError> {
+    fn check_circles(&self) -> Result<(), TopologyFileError> {
         // The walk in which a switch was first met.
         let mut met: Vec<Option<usize>> = vec![None; self.switches.len()];
         for walk in 0..self.switches.len() {
@@ -220,7 +220,7 @@ impl Tree {
                         let line = self.switch(id).and_then(|switch| switch.above);
                         let line = line.map_or(1, |above| above.line);
                         let circle = Contradiction::Circle(names.join(" < "));
-                        return Err(TopologyError::new(line, circle));
+                        return Err(TopologyFileError::new(line, circle));
                     }
                 }
             }
@@ -250,20 +250,20 @@ pub(super) fn expand(
     list: &str,
     line: u64,
     each: &mut dyn FnMut(&str),
-) -> Result<(), TopologyError> {
+) -> Result<(), TopologyFileError> {
     hosts::expand(list, each).map_err(|error| {
         let at = FieldError {
             place: place.to_owned(),
             ..error
         };
-        TopologyError::new(line, at)
+        TopologyFileError::new(line, at)
     })
 }
 
 /// The name of a node.
-pub(super) fn node_id(name: &str, line: u64) -> Result<NodeId, TopologyError> {
+pub(super) fn node_id(name: &str, line: u64) -> Result<NodeId, TopologyFileError> {
     NodeId::new(name).map_err(|error| {
         let at = FieldError::new("node", error.expected, format!("{name:?}"));
-        TopologyError::new(line, at)
+        TopologyFileError::new(line, at)
     })
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
 use super::Noted;
-use super::error::{Fault, TopologyError};
+use super::error::{Fault, TopologyFileError};
 use super::slurm::join;
 use super::tree::Tree;
 
@@ -102,14 +102,14 @@ impl<'de> Visitor<'de> for Chosen {
     }
 }
 
-fn refused(error: &serde_saphyr::Error) -> TopologyError {
+fn refused(error: &serde_saphyr::Error) -> TopologyFileError {
     let line = error.location().map_or(1, |location| location.line());
     let error = error.without_snippet();
-    TopologyError::new(line, Fault::Syntax(error.to_string()))
+    TopologyFileError::new(line, Fault::Syntax(error.to_string()))
 }
 
 /// Reads the cluster's default topology.
-pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
+pub(super) fn read(text: &str) -> Result<Noted, TopologyFileError> {
     let heads: Vec<Head> = serde_saphyr::from_str(text).map_err(|error| refused(&error))?;
     let default = heads
         .iter()
@@ -118,7 +118,7 @@ pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
     let keys: Vec<BTreeMap<String, IgnoredAny>> =
         serde_saphyr::from_str(text).map_err(|error| refused(&error))?;
     let (Some(head), Some(keys)) = (heads.get(default), keys.get(default)) else {
-        return Err(TopologyError::new(1, Fault::NoNodes));
+        return Err(TopologyFileError::new(1, Fault::NoNodes));
     };
     let unknown = |key: &&String| !KEYS.contains(&key.as_str());
     let is_known = KINDS.iter().any(|kind| keys.contains_key(*kind));
@@ -129,7 +129,7 @@ pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
     let read =
         serde_saphyr::with_deserializer_from_str(text, |from| Chosen(default).deserialize(from));
     let Some(chosen) = read.map_err(|error| refused(&error))? else {
-        return Err(TopologyError::new(1, Fault::NoNodes));
+        return Err(TopologyFileError::new(1, Fault::NoNodes));
     };
     let mut tree = Tree::default();
     match chosen {
@@ -143,13 +143,13 @@ pub(super) fn read(text: &str) -> Result<Noted, TopologyError> {
                 "topology {} has no content: expected tree, block or flat",
                 topology.value
             );
-            return Err(TopologyError::new(line(&topology), Fault::Syntax(text)));
+            return Err(TopologyFileError::new(line(&topology), Fault::Syntax(text)));
         }
     }
     tree.finish().map(Noted::from)
 }
 
-fn switches(of: Switches, tree: &mut Tree) -> Result<(), TopologyError> {
+fn switches(of: Switches, tree: &mut Tree) -> Result<(), TopologyFileError> {
     for one in of.switches {
         let switch = tree.define(&one.switch.value, line(&one.switch))?;
         if let Some(nodes) = &one.nodes {
@@ -162,7 +162,7 @@ fn switches(of: Switches, tree: &mut Tree) -> Result<(), TopologyError> {
     Ok(())
 }
 
-fn blocks(of: Blocks, tree: &mut Tree) -> Result<(), TopologyError> {
+fn blocks(of: Blocks, tree: &mut Tree) -> Result<(), TopologyFileError> {
     let mut names = Vec::with_capacity(of.blocks.len());
     for one in of.blocks {
         let at = line(&one.block);

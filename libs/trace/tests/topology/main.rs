@@ -13,7 +13,8 @@ use std::io::Write as _;
 use crate::mutate;
 use lacuna_model::{NodeId, Topology};
 use lacuna_trace::topology::{
-    Contradiction, Fault, TopologyError, TopologyFormat, TopologyOptions, TopologyRead, load, read,
+    Contradiction, Fault, TopologyFileError, TopologyFormat, TopologyOptions, TopologyRead, load,
+    read,
 };
 use samples::*;
 
@@ -38,7 +39,7 @@ fn topology(text: &str) -> (TopologyFormat, Topology) {
     (read.format, read.topology)
 }
 
-fn error(text: &str) -> TopologyError {
+fn error(text: &str) -> TopologyFileError {
     match read(text, &keys()) {
         Ok(read) => panic!("{read:?}\n{text}"),
         Err(error) => error,

@@ -185,7 +185,7 @@ impl Controller {
             self.publication.change();
             self.take_over(&id, out);
         }
-        let every = self.config.control.anew_every;
+        let every = self.config.control.entry_every;
         self.admission.entries.settle(every, now.cluster);
     }
 
@@ -217,7 +217,7 @@ impl Controller {
 
     /// Whether an owner's trainer of these bounds, or without bounds any, may enter.
     fn may_enter(&self, owner: &str, bounds: Option<(u32, u32)>, now: Now) -> bool {
-        let every = self.config.control.anew_every;
+        let every = self.config.control.entry_every;
         let entries = &self.admission.entries;
         entries.may_enter(owner, bounds, every, now.cluster) || !self.is_beside_others(owner)
     }
@@ -227,7 +227,7 @@ impl Controller {
         let Some(trainer) = trainer.filter(|t| self.is_beside_others(t.owner())) else {
             return;
         };
-        let every = self.config.control.anew_every;
+        let every = self.config.control.entry_every;
         let (owner, bounds) = (trainer.owner(), trainer.bounds());
         self.admission
             .entries

@@ -12,7 +12,7 @@ use crate::measure;
 const LEAST: Span = Span::from_secs(60);
 /// Owners whose service is remembered, at most: those with the most.
 const MOST_OWNERS: usize = 10_000;
-/// Service that is forgotten, in seconds of one node.
+/// Below this many node-seconds, attained service is dropped.
 const FORGOTTEN_S: f64 = 1.0;
 /// Bytes of the longest name of an owner that is remembered.
 const LONGEST_OWNER: usize = 256;

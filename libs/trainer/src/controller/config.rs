@@ -68,7 +68,7 @@ impl Default for ControllerConfig {
     fn default() -> Self {
         Self {
             control: Control::default(),
-            lease_timeout: Agent::default().dead_man,
+            lease_timeout: Agent::default().lease_timeout,
             lease_margin: Span::from_secs(5),
             resend_after: Span::from_secs(2),
             transfer_wait: Span::from_secs(10),

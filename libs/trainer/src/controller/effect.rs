@@ -83,7 +83,7 @@ pub enum Note {
         before: u32,
         /// Nodes now.
         after: u32,
-        /// Why: `start`, `grown`, `shrunk`, `repooled`, `preempted`, `restarted`, `paced`
+        /// Why: `start`, `grown`, `shrunk`, `replaced`, `preempted`, `restarted`, `paced`
         /// or `ended`.
         cause: &'static str,
     },
@@ -117,7 +117,7 @@ pub enum Note {
         again_in: Span,
     },
     /// A trainer goes on with some of its nodes, for the sake of measuring.
-    Trial {
+    Probe {
         /// Which.
         trainer: TrainerId,
         /// The number of nodes.
@@ -126,7 +126,7 @@ pub enum Note {
         of: u32,
     },
     /// The cost of probes since this was last noted.
-    TrialOver {
+    ProbeEnded {
         /// Which trainer.
         trainer: TrainerId,
         /// Node-seconds.

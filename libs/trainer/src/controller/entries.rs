@@ -4,7 +4,7 @@
 //! leaves gives them back, and each time others' programs stop and start. An owner that submits and
 //! cancels again and again could keep them from training at all. Therefore, while other owners have
 //! admitted trainers, an owner enters [`BURST`] times at once, and once in each
-//! `control.anew_every` after that: a token bucket for each owner.
+//! `control.entry_every` after that: a token bucket for each owner.
 //!
 //! Trainers that are admitted in one step enter together. A trainer that takes over from another of
 //! its owner which ended in the same step takes nothing from others, and counts nothing, if its

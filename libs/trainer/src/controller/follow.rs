@@ -6,7 +6,7 @@
 //!
 //! **Re-placement.** `TrainerRecord.hit_at` says that a departure has hit a trainer and that no
 //! plan has been followed for it since. While its stall lasts, a plan may give it any nodes and
-//! names it in `Plan.repooled`, the one exception from "no migration" (I6, I12). The nodes that it
+//! names it in `Plan.replaced`, the one exception from "no migration" (I6, I12). The nodes that it
 //! leaves are taken back first, and the others are joined when their agents have given them up, so
 //! no trainer waits in a circle. Until then the trainer counts as hit, so plans made in between
 //! have the same result. Its stall begins again, and the part already paid is lost; in lock step
@@ -126,7 +126,7 @@ impl Controller {
             let step = Step {
                 planned: given(id).len(),
                 want: wants.remove(id).unwrap_or_default(),
-                is_replaced: plan.repooled.contains(id),
+                is_replaced: plan.replaced.contains(id),
             };
             if self.follow_for(id, step, now, out, &mut grow) {
                 changed += 1;

@@ -5,7 +5,7 @@
 //!   that it had (`services/control/src/effects.rs`), so its agent goes on.
 //! - A node goes from one trainer to another only through a release that its agent has confirmed. A
 //!   release that is not confirmed within ten seconds makes the node unusable in `TrainersState`.
-//!   After the lease timeout (`agent.dead_man`) and a margin control no longer waits for it, but
+//!   After the lease timeout (`agent.lease_timeout`) and a margin control no longer waits for it, but
 //!   the node goes to no trainer until an agent reports there.
 
 use lacuna_model::{Action, Launch, NodeId, TrainerId};

@@ -108,7 +108,7 @@ impl Controller {
             return;
         };
         let present = trainer.nodes().len();
-        out.note(Note::Trial {
+        out.note(Note::Probe {
             trainer: id.clone(),
             nodes: nodes.len() as u32,
             of: (present + trainer.parked().len()) as u32,
@@ -160,7 +160,7 @@ impl Controller {
         let trainer = self.trainers.get_mut(id);
         if let Some(node_s) = trainer.and_then(|t| t.take_probe_cost(at_once)) {
             out.record(id);
-            out.note(Note::TrialOver {
+            out.note(Note::ProbeEnded {
                 trainer: id.clone(),
                 node_s,
             });

@@ -31,7 +31,7 @@ pub struct Agent {
     /// The lease timeout: an agent that gets no renewal for this long gives its node back by
     /// itself.
     #[serde(with = "SpanText")]
-    pub dead_man: Span,
+    pub lease_timeout: Span,
     /// Interval of the reports of status and progress.
     #[serde(with = "SpanText")]
     pub report_every: Span,
@@ -76,7 +76,7 @@ impl Default for Agent {
         Self {
             nodes: Vec::new(),
             all_nodes: false,
-            dead_man: Span::from_secs(60),
+            lease_timeout: Span::from_secs(60),
             report_every: Span::from_secs(5),
             grace: Span::from_secs(20),
             hang_after: Span::from_secs(5),
@@ -98,7 +98,7 @@ impl Default for Agent {
 impl Agent {
     pub(super) fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_positive([
-            ("agent.dead_man", self.dead_man),
+            ("agent.lease_timeout", self.lease_timeout),
             ("agent.report_every", self.report_every),
         ])?;
         SettingError::unless(

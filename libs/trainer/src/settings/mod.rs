@@ -23,7 +23,7 @@ pub struct Control {
     /// While trainers of other owners are admitted, an owner may enter once in this time, and three
     /// times at once. Zero sets no bound.
     #[serde(with = "SpanText")]
-    pub anew_every: Span,
+    pub entry_every: Span,
     /// Interval of lease renewals.
     #[serde(with = "SpanText")]
     pub renew_every: Span,
@@ -82,7 +82,7 @@ impl Default for Control {
     fn default() -> Self {
         Self {
             max_parallel: 10,
-            anew_every: Span::from_secs(60),
+            entry_every: Span::from_secs(60),
             renew_every: Span::from_secs(10),
             reconcile_every: Span::from_secs(5),
             silent_after: Span::from_secs(30),
@@ -144,9 +144,9 @@ pub fn check(control: &Control, agent: &Agent) -> Result<(), SettingError> {
     control.check()?;
     agent.check()?;
     SettingError::unless(
-        control.renew_every.as_ms() <= agent.dead_man.as_ms() / 2,
+        control.renew_every.as_ms() <= agent.lease_timeout.as_ms() / 2,
         "control.renew_every",
         control.renew_every,
-        "at most half of agent.dead_man, so that one lost renewal stops nothing",
+        "at most half of agent.lease_timeout, so that one lost renewal stops nothing",
     )
 }

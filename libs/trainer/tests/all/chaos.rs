@@ -36,7 +36,7 @@ fn agreed(world: &World, seed: u64) {
                 let record = world.controller.record(owner).unwrap();
                 assert!(world.pool.contains_key(id), "seed {seed}: {id} is no hole");
                 let measured = record.measured.as_ref();
-                if measured.is_some_and(|measured| measured.aside.contains(id)) {
+                if measured.is_some_and(|measured| measured.parked.contains(id)) {
                     let running = matches!(status.activity, Activity::Running { .. });
                     assert!(!running, "seed {seed}: {id} trains aside");
                     continue;
@@ -153,7 +153,7 @@ fn play(seed: u64) -> World {
 
 #[test]
 fn one_owner_counted_once_and_all_converge() {
-    let (mut preemptions, mut conflicts, mut done, mut repooled) = (0, 0, 0, 0);
+    let (mut preemptions, mut conflicts, mut done, mut replaced) = (0, 0, 0, 0);
     let mut tried = 0;
     for seed in 0..400 {
         let world = play(seed);
@@ -165,20 +165,20 @@ fn one_owner_counted_once_and_all_converge() {
             .iter()
             .filter(|r| r.phase == Phase::Done)
             .count();
-        repooled += world
+        replaced += world
             .notes
             .iter()
             .filter(|n| {
                 matches!(
                     n,
                     lacuna_trainer::controller::Note::Run {
-                        cause: "repooled",
+                        cause: "replaced",
                         ..
                     }
                 )
             })
             .count();
-        let probe = |note: &&Note| matches!(note, Note::Trial { nodes, of, .. } if nodes < of);
+        let probe = |note: &&Note| matches!(note, Note::Probe { nodes, of, .. } if nodes < of);
         tried += world.notes.iter().filter(probe).count();
         conflicts += world
             .notes
@@ -187,11 +187,11 @@ fn one_owner_counted_once_and_all_converge() {
             .count();
     }
     println!(
-        "400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} \
+        "400 seeds: {preemptions} preemptions, {conflicts} conflicts, {done} done, {replaced} \
          steps of trainers on other nodes"
     );
     // Without faults this test would prove nothing.
-    println!("{preemptions} preemptions, {conflicts} conflicts, {done} done, {repooled} repooled");
+    println!("{preemptions} preemptions, {conflicts} conflicts, {done} done, {replaced} replaced");
     assert!(tried > 40, "{tried} sizes tried");
-    assert!(preemptions > 400 && conflicts > 20 && done > 20 && repooled > 50);
+    assert!(preemptions > 400 && conflicts > 20 && done > 20 && replaced > 50);
 }

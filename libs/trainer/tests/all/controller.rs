@@ -132,7 +132,7 @@ fn control_waits_for_the_longer_lease_timeout_of_an_agent() {
     apply(&mut w, &[("a", &[0])]);
     let mut status = w.agents[&node(0)].status();
     status.terms = Some(AgentTerms {
-        dead_man: Span::from_secs(100),
+        lease_timeout: Span::from_secs(100),
         grace: Span::from_secs(20),
     });
     for _ in 0..2 {
@@ -786,7 +786,7 @@ fn an_agent_that_has_given_up_is_started_again_on_the_same_nodes() {
     w.deliver(usize::MAX);
     let record = w.record("a");
     assert_eq!((record.nodes.len(), record.failures), (2, 0));
-    assert!(record.reason.contains("dead man"), "{}", record.reason);
+    assert!(record.reason.contains("lease timeout"), "{}", record.reason);
     assert_eq!(w.programs.len(), 2);
 }
 

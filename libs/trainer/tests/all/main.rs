@@ -33,7 +33,7 @@ mod probes;
 mod profile;
 mod quarantine;
 mod regroup;
+mod replace;
 mod replayed;
-mod repool;
 mod restart;
 mod unheard;

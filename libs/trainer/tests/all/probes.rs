@@ -163,7 +163,7 @@ fn without_a_topology_no_tier_is_tried() {
 }
 
 fn parked(record: &TrainerRecord) -> Vec<NodeId> {
-    record.measured.as_ref().unwrap().aside.clone()
+    record.measured.as_ref().unwrap().parked.clone()
 }
 
 fn held(w: &World, by: &str) -> usize {
@@ -226,7 +226,7 @@ fn the_cost_of_probes_stays_within_its_share_and_is_reported() {
         .notes
         .iter()
         .map(|note| match note {
-            Note::TrialOver { node_s, .. } => *node_s,
+            Note::ProbeEnded { node_s, .. } => *node_s,
             _ => 0.0,
         })
         .sum();
@@ -360,7 +360,7 @@ fn a_restart_of_control_ends_a_probe_and_keeps_its_measurements() {
     settle(&mut w);
     assert_eq!((record(&w).nodes, held(&w, "a")), (tried.nodes, 4));
     let after = record(&w).measured.unwrap();
-    assert!(after.aside.is_empty());
+    assert!(after.parked.is_empty());
     assert_eq!(after.rates, before.rates);
     assert!(after.spent_node_s > 0.0);
     // It goes on measuring from there: older measurements are not forgotten.

@@ -1,8 +1,8 @@
 //! Sizes and distances that were never tried have what the replay of a step says.
 
 use lacuna_model::{
-    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Replay, Span, StepCosts,
-    StepElsewhere, Tier, Topology, TrainerRecord,
+    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Span, StepCosts,
+    StepElsewhere, StepModel, Tier, Topology, TrainerRecord,
 };
 use lacuna_rates::Rates;
 use lacuna_trainer::controller::Input;
@@ -187,7 +187,7 @@ fn a_measured_rate_wins_and_one_that_is_far_off_refutes_the_replay() {
         assert_eq!(!judged.rates.is_empty(), is_model, "{judged:?}");
         assert_eq!(judged.met, u32::from(is_model));
         assert_eq!(off(&record, 2) < 1e-6, is_model, "{judged:?}");
-        assert_eq!(judged.error > Replay::MOST_OFF, !is_model);
+        assert_eq!(judged.error > StepModel::MOST_OFF, !is_model);
     }
 }
 

@@ -151,7 +151,7 @@ fn a_program_that_was_stopped_from_outside_gives_its_node_back() {
     assert_eq!(effects, [Effect::Report(agent.status())]);
     let status = agent.status();
     assert_eq!(status.activity, Activity::Free);
-    assert_eq!(status.released.as_deref(), Some("dead man"));
+    assert_eq!(status.released.as_deref(), Some("lease timeout"));
     assert_eq!(agent.due(), None);
     assert!(agent.stopped(run).is_empty(), "reported twice");
 }

@@ -226,7 +226,7 @@ pub(crate) fn plan() -> Plan {
             trainer: trainer("t"),
             nodes: vec![node("a.1")],
         }],
-        repooled: Vec::new(),
+        replaced: Vec::new(),
         report: PlanReport {
             solve: Solve {
                 outcome: Outcome::Feasible { gap: 0.01 },
@@ -281,7 +281,7 @@ pub(crate) fn plan() -> Plan {
                         trainer: trainer("t"),
                     },
                 ),
-                (node("a.3"), HoleVerdict::NoTaker),
+                (node("a.3"), HoleVerdict::NoBidder),
                 (node("a.4"), HoleVerdict::NotWorthIt),
                 (node("a.5"), HoleVerdict::Unusable),
             ],
@@ -406,7 +406,7 @@ pub(crate) fn statuses() -> Vec<AgentStatus> {
         epoch: Epoch(8),
         seq: 2,
         activity,
-        released: Some("dead man".to_owned()),
+        released: Some("lease timeout".to_owned()),
         leaving,
         gave_back_in: None,
         broken: None,

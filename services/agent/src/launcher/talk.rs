@@ -46,7 +46,7 @@ use tokio::time::Instant;
 
 use super::crew::{LastMessages, LastWord};
 use crate::removal::{Remover, Temporary};
-use crate::worth::Worth;
+use crate::worth::BatchReport;
 use lacuna_owner::Account;
 
 /// Longest line.
@@ -82,7 +82,7 @@ pub(super) struct Report {
     pub(super) stalls: Option<serde_json::Value>,
     /// The noise scale of the gradient and the batch, now and then, as the package reports them.
     #[serde(flatten)]
-    pub(super) worth: Worth,
+    pub(super) worth: BatchReport,
 }
 
 /// The version of `hello` since which workers name their local ranks.

@@ -146,7 +146,7 @@ impl PartialName<'_> {
                 other => return Err(unexpected(other)),
             }
             if self.offered(&names).is_empty() {
-                let (_, trainers) = pages(&client, Kept::Books).await?;
+                let (_, trainers) = pages(&client, Kept::Live).await?;
                 names.extend(trainers.iter().map(|record| record.spec.id.to_string()));
             }
         }

@@ -65,7 +65,7 @@ fn without_plan(record: &TrainerRecord, plan: Option<&PlanState>, now: Timestamp
             "{} is not admitted yet: as many trainers as control.max_parallel allows are active \
              and its owner has its share of them, or its least nodes do not fit into the pool or \
              its user's quota, or its owner has returned beside others more often than \
-             control.anew_every allows",
+             control.entry_every allows",
             record.spec.id
         ),
         Phase::Active if plan.is_none() => {
@@ -246,7 +246,7 @@ pub(crate) async fn run(args: ExplainArgs) -> Result<()> {
             .and_then(|p| lacuna_planner::explain::trainer(&p.plan, &record.spec.id))
             .unwrap_or_else(|| without_plan(&record, plan.as_ref(), now));
         let why = match kept {
-            Kept::Books => why,
+            Kept::Live => why,
             Kept::Archive => format!(
                 "{}; its record is in the archive (`lacuna trainers --archived`)",
                 why.trim_end()

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use lacuna_forecast::{Choice, Learning};
+use lacuna_forecast::{Choice, LearningStage};
 use lacuna_model::Span;
 use lacuna_sim::skill::{Evaluation, PredictorSkill, SampleTimes, SkillOptions, evaluate};
 use lacuna_sim::{Forecasting, Lesson, PoolTrace, Settings, SimError, learn};
@@ -102,8 +102,8 @@ fn run_learn(args: &LearnArgs) -> Result<()> {
     let bytes = lesson.learnt.write();
     let bytes = bytes.ok_or_else(|| CliError::failed("the model cannot be encoded"))?;
     replace(&args.out, |half| std::fs::write(half, &bytes))?;
-    let hints = simulated || args.planned.is_some();
-    let options = scoring(&settings, recording, hints);
+    let planned_starts = simulated || args.planned.is_some();
+    let options = scoring(&settings, recording, planned_starts);
     let skill = evaluate(recording, &options, &mut |p| bar.forecasting(&p)).map_err(failed)?;
     bar.done();
     if args.json.json {
@@ -132,7 +132,7 @@ fn failed(error: SimError) -> CliError {
 }
 
 /// The model's predictor, and what it has to beat, on the last part of the log.
-fn scoring(settings: &Settings, recording: &dyn PoolTrace, hints: bool) -> SkillOptions {
+fn scoring(settings: &Settings, recording: &dyn PoolTrace, planned_starts: bool) -> SkillOptions {
     let order = settings.forecast.order.clone();
     let until = Span::from_secs_f64(recording.length_s() * TAUGHT);
     SkillOptions {
@@ -142,7 +142,7 @@ fn scoring(settings: &Settings, recording: &dyn PoolTrace, hints: bool) -> Skill
             ("as long again".to_owned(), Choice::Persistence),
         ],
         train_until: Some(recording.start() + until),
-        hints,
+        planned_starts,
         moments: SampleTimes::Times(MOMENTS),
         holes: HOLES,
         ..SkillOptions::default()
@@ -168,7 +168,7 @@ fn rows(args: &LearnArgs, lesson: &Lesson, bytes: usize) -> Vec<(&'static str, S
         ),
         ("forecasts", lesson.rests_on.clone()),
     ];
-    if let Learning::Young { ended, needed } = lesson.learning {
+    if let LearningStage::Young { ended, needed } = lesson.learning {
         rows.push((
             "young",
             format!("{ended} of the {needed} holes that its model of ends needs: a longer log tells more"),
@@ -195,7 +195,7 @@ fn value(
         "from": iso(from.from),
         "until": iso(from.until),
         "ended": from.ended,
-        "is_young": matches!(lesson.learning, Learning::Young { .. }),
+        "is_young": matches!(lesson.learning, LearningStage::Young { .. }),
         "forecasts": lesson.rests_on,
         "order": lesson.order,
         "skill": skill,

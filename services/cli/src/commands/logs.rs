@@ -93,7 +93,7 @@ pub(crate) async fn run(args: LogsArgs) -> Result<()> {
         None => None,
     };
     let asked = std::slice::from_ref(&args.trainer);
-    let names = selected(&client, asked, Kept::Books).await?.names;
+    let names = selected(&client, asked, Kept::Live).await?.names;
     match names.as_slice() {
         [trainer] if args.follow => follow(&client, &args, trainer, nodes).await,
         [trainer] if !args.trainer.has_patterns() => {

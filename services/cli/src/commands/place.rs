@@ -13,7 +13,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use lacuna_layers::{Answer, Options, Profile, fastest, place, without_limit, worth_of_one_more};
+use lacuna_layers::{
+    Answer, LayerProfile, Options, fastest, place, without_limit, worth_of_one_more,
+};
 use lacuna_report::render_layers;
 
 use crate::error::{CliError, Exit, Result, file_error};
@@ -117,7 +119,8 @@ fn refused(error: &lacuna_layers::Error) -> CliError {
 fn found(args: &PlaceArgs) -> Result<Shown> {
     let path = &args.profile;
     let text = std::fs::read_to_string(path).map_err(|e| file_error("read", path, &e))?;
-    let profile = Profile::read(&path.display().to_string(), &text).map_err(|e| refused(&e))?;
+    let profile =
+        LayerProfile::read(&path.display().to_string(), &text).map_err(|e| refused(&e))?;
     let profile = with_arguments(profile, args).map_err(|e| refused(&e))?;
     let options = Options {
         tolerance: args.tolerance,
@@ -147,9 +150,9 @@ fn found(args: &PlaceArgs) -> Result<Shown> {
 }
 
 fn with_arguments(
-    mut profile: Profile,
+    mut profile: LayerProfile,
     args: &PlaceArgs,
-) -> std::result::Result<Profile, lacuna_layers::Error> {
+) -> std::result::Result<LayerProfile, lacuna_layers::Error> {
     if let Some(rate) = args.rate {
         profile = profile.with_min_rate(rate)?;
     }

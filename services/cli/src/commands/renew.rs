@@ -24,7 +24,7 @@ pub(crate) struct RenewArgs {
     /// Trainers as TOML, or as JSON lines, plain or compressed
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// How long pilots may be started for the trainers under your account from now on
+    /// How long your new signature lets Lacuna start pilots under your account
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = output::parse_span)]
     ticket_valid: Span,
     #[command(flatten)]

@@ -46,7 +46,7 @@ pub(crate) struct SubmitArgs {
     /// Check the trainers without queueing them
     #[arg(long)]
     test_only: bool,
-    /// How long pilots may be started for the trainers under your account, which you sign with your key
+    /// How long your signature lets Lacuna start pilots under your account
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = output::parse_span)]
     ticket_valid: Span,
     #[command(flatten)]

@@ -89,7 +89,7 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
     if args.only.is_empty() && (args.all || args.archived) {
         let of = match args.archived {
             true => Kept::Archive,
-            false => Kept::Books,
+            false => Kept::Live,
         };
         return pages(client, of).await;
     }
@@ -101,7 +101,7 @@ async fn asked(client: &Client, args: &TrainersArgs) -> Result<(Timestamp, Vec<T
     }
     let of = match args.archived {
         true => Kept::Archive,
-        false => Kept::Books,
+        false => Kept::Live,
     };
     let Selected {
         now,
@@ -222,7 +222,7 @@ pub(super) async fn unexpected_of(client: &Client, name: &TrainerId, reply: Repl
 
 /// The error for an unknown trainer; it names similar trainers.
 pub(super) async fn unknown(client: &Client, name: &TrainerId) -> CliError {
-    let known = match pages(client, Kept::Books).await {
+    let known = match pages(client, Kept::Live).await {
         Ok((_, records)) => records,
         Err(error) => return error,
     };
@@ -281,7 +281,7 @@ pub(crate) async fn cancel(args: CancelArgs) -> Result<()> {
     let (mut names, mut records) = (Vec::new(), Vec::new());
     let (mut ended, mut failed): (Vec<TrainerId>, Vec<CliError>) = (Vec::new(), Vec::new());
     for selector in &args.trainers {
-        match selected(&client, std::slice::from_ref(selector), Kept::Books).await {
+        match selected(&client, std::slice::from_ref(selector), Kept::Live).await {
             Ok(found) => {
                 names.extend(found.names);
                 records.extend(found.records);

@@ -363,7 +363,7 @@ pub(crate) async fn run(args: WaitArgs) -> Result<()> {
     let client = Client::connect(&args.connect).await?;
     // The subscription starts before control is asked, so that no change is missed.
     let mut states = client.follow(&address::trainers(client.cluster())).await?;
-    let asked = selected(&client, &args.trainers, Kept::Books).await?;
+    let asked = selected(&client, &args.trainers, Kept::Live).await?;
     let mut watched = Watched::find(&client, &asked.names).await?;
     let bar = output::progress_bar(args.json.json, STEPS, "{wide_bar} {msg}  {elapsed}");
     let outcome = tokio::select! {

@@ -312,11 +312,11 @@ mod tests {
             let at_s = self.1 as f64;
             let step = self.0.0.get(self.1);
             self.1 += 1;
-            Ok(step.map(|&(closed, opened, hints)| PoolStep {
+            Ok(step.map(|&(closed, opened, planned_starts)| PoolStep {
                 at_s,
                 closed,
                 opened,
-                planned: hints,
+                planned: planned_starts,
             }))
         }
     }
@@ -347,8 +347,12 @@ mod tests {
         let mut steps = walked.steps().unwrap();
         let mut found = Vec::new();
         while let Some(step) = steps.next().unwrap() {
-            let hints = step.planned.iter().map(|hint| (hint.node, hint.at_s));
-            found.push((step.at_s, step.opened.len(), hints.collect::<Vec<_>>()));
+            let planned_starts = step.planned.iter().map(|hint| (hint.node, hint.at_s));
+            found.push((
+                step.at_s,
+                step.opened.len(),
+                planned_starts.collect::<Vec<_>>(),
+            ));
         }
         let expected = [
             (0.0, 2, vec![(0, 50.0)]),

@@ -206,12 +206,12 @@ fn a_forecast_prints_and_reads_back() {
 fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
     let config = parse("").unwrap();
     assert_eq!(config.planner.policy, Policy::Auto);
-    let text = "[planner]\npolicy = \"forecast\"\n[planner.foresight]\nhorizon = \"5m\"\n\
+    let text = "[planner]\npolicy = \"forecast\"\n[planner.forecasting]\nhorizon = \"5m\"\n\
                 hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
     let planner = parse(text).unwrap().own.planner;
     assert_eq!(planner.policy, Policy::Forecast);
-    assert_eq!(planner.foresight.horizon, Span::from_secs(300));
-    assert!(!planner.foresight.repool && !planner.foresight.refuse);
+    assert_eq!(planner.forecasting.horizon, Span::from_secs(300));
+    assert!(!planner.forecasting.replace && !planner.forecasting.refuse);
 }
 
 #[test]
@@ -228,17 +228,17 @@ fn each_policy_is_read_by_its_name_and_told_in_the_file_for_a_start() {
 #[test]
 fn a_planner_that_makes_no_sense_is_refused_by_its_name() {
     for (key, value) in [
-        ("planner.foresight.horizon", "\"0s\""),
-        ("planner.foresight.hysteresis", "-1.0"),
-        ("planner.foresight.hysteresis", "nan"),
-        ("planner.foresight.scenarios", "0"),
+        ("planner.forecasting.horizon", "\"0s\""),
+        ("planner.forecasting.hysteresis", "-1.0"),
+        ("planner.forecasting.hysteresis", "nan"),
+        ("planner.forecasting.scenarios", "0"),
         ("planner.stale_after", "\"0s\""),
         ("planner.gap", "1.0"),
         ("planner.tree_nodes", "0"),
         ("planner.judged_share", "1.5"),
         ("planner.time_limit", "\"0s\""),
-        ("planner.policy", "\"foresight\""),
-        ("planner.foresight.horizn", "\"1s\""),
+        ("planner.policy", "\"forecasting\""),
+        ("planner.forecasting.horizn", "\"1s\""),
     ] {
         let error = parse(&format!("{key} = {value}\n")).unwrap_err();
         let name = key.rsplit('.').next().unwrap_or(key);

@@ -94,7 +94,7 @@ pub(crate) mod tests {
                         nodes: vec![node("n3")],
                     },
                 ],
-                repooled: Vec::new(),
+                replaced: Vec::new(),
                 report: PlanReport {
                     solve: Solve {
                         outcome: Outcome::Optimal,
@@ -170,7 +170,7 @@ pub(crate) mod tests {
             shortcut: None,
             stopped_by_clock: false,
         };
-        plan.repooled = vec![name("a")];
+        plan.replaced = vec![name("a")];
         let offer = Offer {
             trainer: name("c"),
             nodes: 1,
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             horizon_s: 600.0,
             hysteresis: 2.0,
             scenarios: 32,
-            salvage: 90.0,
+            shadow_price: 90.0,
             order: OrderSource::Scheduler,
             proposal: "present".into(),
             doubts: Vec::new(),

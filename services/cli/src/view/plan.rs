@@ -43,7 +43,7 @@ pub(crate) struct PlanView {
     pub(crate) allocations: Value,
     /// Trainers that restart on other nodes after a departure.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) repooled: Vec<String>,
+    pub(crate) replaced: Vec<String>,
     /// The figures of a plan by forecasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) forecast: Option<Value>,
@@ -103,7 +103,7 @@ pub(crate) fn plan_view(state: &PlanState) -> PlanView {
         nodes_used: plan.allocations.iter().map(|a| a.nodes.len()).sum(),
         trainers: plan.report.trainers.iter().map(verdict_json).collect(),
         allocations: Value::Object(allocations),
-        repooled: plan.repooled.iter().map(ToString::to_string).collect(),
+        replaced: plan.replaced.iter().map(ToString::to_string).collect(),
         forecast: plan.report.forecast.as_deref().map(|report| json!(report)),
         followed: plan.report.followed.clone(),
         judged: state.judged,
@@ -284,8 +284,8 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
             }
             if let Some(report) = forecast {
                 map.insert(
-                    "repooled".to_owned(),
-                    json!(plan.repooled.contains(&v.trainer)),
+                    "replaced".to_owned(),
+                    json!(plan.replaced.contains(&v.trainer)),
                 );
                 map.insert("reason".to_owned(), json!(report.trainers.get(at)));
                 map.insert("doubts".to_owned(), json!(report.doubts));
@@ -298,7 +298,7 @@ pub(crate) fn explain_json(plan: &Plan, name: &str) -> Option<Value> {
     let (what, who) = match verdict {
         HoleVerdict::Kept { trainer } => ("kept", Some(trainer)),
         HoleVerdict::Assigned { trainer } => ("assigned", Some(trainer)),
-        HoleVerdict::NoTaker => ("no_taker", None),
+        HoleVerdict::NoBidder => ("no_bidder", None),
         HoleVerdict::NotWorthIt => ("not_worth_it", None),
         HoleVerdict::Unusable => ("unusable", None),
     };
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(refused["class"]["offer"]["gain"], 310.0);
         let a = explain_json(plan, "a").unwrap();
         assert_eq!(
-            (&a["repooled"], &a["reason"]["ends"]),
+            (&a["replaced"], &a["reason"]["ends"]),
             (&json!(true), &json!(0.25))
         );
         assert_eq!(plan_view(&state).forecast.unwrap()["scenarios"], 32);

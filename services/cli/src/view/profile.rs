@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use lacuna_model::{
-    Basis, KindName, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Replay, Tier, Timestamp,
-    TrainerRecord,
+    Basis, KindName, Measured, MeasuredPause, MeasuredRate, MeasuredStart, StepModel, Tier,
+    Timestamp, TrainerRecord,
 };
 use lacuna_planner::explain;
 use lacuna_rates::{Rates, Shape};
@@ -31,7 +31,7 @@ pub(crate) struct ProfileRow {
     /// Node-seconds that probes of sizes have cost.
     pub(crate) spent_node_s: f64,
     /// Parked nodes: nodes that it holds and leaves idle while it probes a smaller size.
-    pub(crate) aside: Vec<String>,
+    pub(crate) parked: Vec<String>,
 }
 
 /// One measured rate.
@@ -76,7 +76,7 @@ struct ReplayRow {
 }
 
 impl ReplayRow {
-    fn of(replay: &Replay) -> Self {
+    fn of(replay: &StepModel) -> Self {
         let judged = &replay.judged;
         let rates = judged.rates.iter().map(|point| (point.nodes, point.rate));
         Self {
@@ -168,7 +168,7 @@ impl ProfileRow {
             up: (measured.up.as_ref()).map(|up| pause(up, as_submitted.up_s)),
             down: (measured.down.as_ref()).map(|down| pause(down, as_submitted.down_s)),
             spent_node_s: measured.spent_node_s,
-            aside: measured.aside.iter().map(ToString::to_string).collect(),
+            parked: measured.parked.iter().map(ToString::to_string).collect(),
         })
     }
 }
@@ -257,12 +257,12 @@ pub(crate) fn profile_details(
         };
         rows.push((name, said));
     }
-    if measured.spent_node_s > 0.0 || !measured.aside.is_empty() {
+    if measured.spent_node_s > 0.0 || !measured.parked.is_empty() {
         let spent = short(measured.spent_node_s);
-        let now = match measured.aside.len() {
+        let now = match measured.parked.len() {
             0 => String::new(),
             1 => ", 1 more node is idle for that now".to_owned(),
-            aside => format!(", {aside} more nodes are idle for that now"),
+            parked => format!(", {parked} more nodes are idle for that now"),
         };
         rows.push((
             "trials",
@@ -283,7 +283,7 @@ fn times_measured(pause: &MeasuredPause, start: Option<&MeasuredStart>) -> Strin
 }
 
 /// What the replay of a step says of sizes that were not measured.
-fn replayed(replay: &Replay) -> String {
+fn replayed(replay: &StepModel) -> String {
     let judged = &replay.judged;
     let off = 100.0 * judged.error;
     if let Some(limit) = judged.limit {
@@ -391,7 +391,7 @@ mod tests {
                 from: Some(TrainerId::new("old").unwrap()),
             }),
             spent_node_s: 120.0,
-            aside: vec![r.nodes.pop().unwrap()],
+            parked: vec![r.nodes.pop().unwrap()],
             in_force: InForce::default(),
         }));
         insta::assert_snapshot!(key_values(&profile_details(&r, now)));
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn what_a_replay_says_is_shown_with_its_error() {
-        let mut replay = Replay {
+        let mut replay = StepModel {
             nodes: 4,
             tier: Tier(0),
             at: Timestamp::from_unix(9_000),

@@ -70,7 +70,7 @@ impl Control {
                 let (of, from, now) = (*of, *from, self.now());
                 let (bus, access) = (self.ctx.bus.clone(), self.access.clone());
                 let page = match of {
-                    Kept::Books => Some(archive::controller_page(
+                    Kept::Live => Some(archive::controller_page(
                         &self.controller,
                         from,
                         now,
@@ -270,7 +270,7 @@ impl Control {
         let now = self.now();
         if let Some(record) = self.controller.record(trainer) {
             let whole = self.access.may_act_on(user, record);
-            return archive::trainer_reply(record.clone(), Kept::Books, now, whole);
+            return archive::trainer_reply(record.clone(), Kept::Live, now, whole);
         }
         match self.archive.find(&self.controller, trainer).await {
             Ok(Some(record)) => {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lacuna_forecast::settings::{Forecast, NodeOrder, Predictor};
+use lacuna_forecast::settings::{ForecastSection, NodeOrder, Predictor};
 use lacuna_forecast::{Choice, OrderBy};
 use lacuna_forecast_service::PredictorSettings;
 
@@ -12,10 +12,10 @@ fn order(order: NodeOrder, text: &str) -> Result<OrderBy, String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("order.txt");
     std::fs::write(&path, text).unwrap();
-    let config = Forecast {
+    let config = ForecastSection {
         order,
         order_file: order.needs_file().then_some(path),
-        ..Forecast::default()
+        ..ForecastSection::default()
     };
     match PredictorSettings::from_config(&config) {
         Ok(wanted) => match wanted.first {
@@ -64,10 +64,10 @@ fn an_error_in_the_file_is_reported_with_its_line() {
         let error = order(setting, text).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
-    let absent = Forecast {
+    let absent = ForecastSection {
         order: NodeOrder::List,
         order_file: Some(Path::new("/nowhere/order.txt").to_owned()),
-        ..Forecast::default()
+        ..ForecastSection::default()
     };
     let error = PredictorSettings::from_config(&absent)
         .unwrap_err()
@@ -78,9 +78,9 @@ fn an_error_in_the_file_is_reported_with_its_line() {
 #[test]
 fn only_the_hazard_has_a_rival() {
     let of = |predictor| {
-        let config = Forecast {
+        let config = ForecastSection {
             predictor,
-            ..Forecast::default()
+            ..ForecastSection::default()
         };
         PredictorSettings::from_config(&config).unwrap()
     };

@@ -1,6 +1,6 @@
 //! The core of the service, and its metrics.
 
-use lacuna_forecast::{Choice, Learning};
+use lacuna_forecast::{Choice, LearningStage};
 use lacuna_forecast_service::{Forecaster, Metrics, Models, PredictorSettings, Ready};
 use lacuna_model::{EventKind, NodeEvent, Timestamp};
 use lacuna_pool::{Counts, RESTART_JUMP};
@@ -86,7 +86,7 @@ fn the_past_of_the_stream_is_learnt_and_the_snapshot_sets_the_present() {
     assert_eq!(forecaster.ready(), Ready::Live);
     assert_eq!(
         forecaster.models().learning(),
-        Learning::Learnt { ended: 40 }
+        LearningStage::Learnt { ended: 40 }
     );
     let pool = forecaster.pool(at(100)).pool;
     assert_eq!(pool.seq, 81);
@@ -104,7 +104,7 @@ fn a_stream_without_its_beginning_is_still_learnt() {
     // The first event ends a hole with a lost start, which is not learnt.
     assert_eq!(
         forecaster.models().learning(),
-        Learning::Learnt { ended: 34 }
+        LearningStage::Learnt { ended: 34 }
     );
     forecaster.caught_up();
     assert_eq!(forecaster.ready(), Ready::Live);
@@ -122,7 +122,7 @@ fn a_past_restart_of_the_publisher_does_not_stop_the_learning() {
     // The hole that event 41 opened stays open over the restart; event 42 ends it.
     assert_eq!(
         forecaster.models().learning(),
-        Learning::Learnt { ended: 40 }
+        LearningStage::Learnt { ended: 40 }
     );
     assert!(!forecaster.is_stale());
     forecaster.caught_up();

@@ -13,16 +13,16 @@ use lacuna_wire::address;
 use lacuna_wire::msg::PoolState;
 
 use crate::bus::{cluster, pool, send, slow, start, tick};
-use crate::machine::{Machine, node};
+use crate::machine::{MachinePrior, node};
 
 const START: i64 = 1_600_000_000;
 
-async fn snapshot(bus: &Bus, machine: &Machine) {
+async fn snapshot(bus: &Bus, machine: &MachinePrior) {
     let subject = address::snapshot(&cluster());
     bus.store(&subject, &machine.snapshot(), "").await.unwrap();
 }
 
-async fn tell(bus: &Bus, machine: &mut Machine, steps: usize) {
+async fn tell(bus: &Bus, machine: &mut MachinePrior, steps: usize) {
     for event in machine.steps(steps) {
         send(bus, &event, "").await;
     }
@@ -58,7 +58,7 @@ fn a_saved_model_outlives_the_process_and_a_damaged_file_does_not_stop_it() {
         let dir = tempfile::tempdir().unwrap();
         let config = config(dir.path());
         let bus = nats.connect(&cluster(), "ingest").await;
-        let mut machine = Machine::new(21, 64, START);
+        let mut machine = MachinePrior::new(21, 64, START);
         tell(&bus, &mut machine, 300).await;
         snapshot(&bus, &machine).await;
         tick(&bus, slow(machine.now)).await;
@@ -120,7 +120,7 @@ fn a_folder_that_cannot_be_written_does_not_stop_the_service() {
         // A file where the folder should be.
         std::fs::write(dir.path().join("models"), b"").unwrap();
         let bus = nats.connect(&cluster(), "ingest").await;
-        let mut machine = Machine::new(22, 16, START);
+        let mut machine = MachinePrior::new(22, 16, START);
         tell(&bus, &mut machine, 20).await;
         snapshot(&bus, &machine).await;
         tick(&bus, slow(machine.now)).await;
@@ -152,7 +152,7 @@ fn announced_ends_shape_the_forecasts_and_false_ones_are_counted() {
             .follow(&address::pool(&cluster()), Start::New)
             .await
             .unwrap();
-        let mut machine = Machine::new(23, 32, START);
+        let mut machine = MachinePrior::new(23, 32, START);
         tell(&bus, &mut machine, 40).await;
         tick(&bus, slow(machine.now)).await;
         let state = pool(&mut pools, upto(machine.seq)).await.message;
@@ -215,7 +215,7 @@ async fn no_pool_waits_for_a_fit() {
         .follow(&address::pool(&cluster()), Start::New)
         .await
         .unwrap();
-    let mut machine = Machine::new(24, 256, START);
+    let mut machine = MachinePrior::new(24, 256, START);
     let (mut worst, mut all) = (Duration::ZERO, 0);
     for _ in 0..400 {
         let events = machine.step();
@@ -254,7 +254,7 @@ async fn no_pool_waits_for_a_fit() {
 }
 
 /// What `lacuna forecast learn` would write of the first steps of a machine.
-fn learn(machine: &mut Machine) -> Learnt {
+fn learn(machine: &mut MachinePrior) -> Learnt {
     let choice = PredictorSettings::of(Choice::hazard(OrderBy::Learnt));
     let mut forecaster = Forecaster::new(Models::new(choice));
     let from = machine.at();
@@ -289,7 +289,7 @@ fn forecasts_start_with_the_model_that_the_configuration_names_or_say_why_not() 
     let path = dir.path().join("model.lacuna");
     let mut config = Config::default();
     config.forecast.model = Some(path.clone());
-    let mut machine = Machine::new(21, 64, START);
+    let mut machine = MachinePrior::new(21, 64, START);
     let learnt = learn(&mut machine);
     for (learnt, outcome) in [(of_others(&learnt), "foreign"), (learnt, "restored")] {
         let is_taken = outcome == "restored";

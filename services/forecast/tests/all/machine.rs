@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// A machine that gives numbered events.
-pub(crate) struct Machine {
+pub(crate) struct MachinePrior {
     rng: ChaCha8Rng,
     idle: Vec<usize>,
     busy: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) fn node(number: usize) -> NodeId {
     NodeId::new(format!("n{number:04}")).unwrap()
 }
 
-impl Machine {
+impl MachinePrior {
     pub(crate) fn new(seed: u64, nodes: usize, now: i64) -> Self {
         println!("seed {seed}");
         Self {

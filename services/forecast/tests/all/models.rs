@@ -1,12 +1,12 @@
 //! The predictors of the service: fits beside forecasts, restored models, and roles.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use lacuna_forecast::{Choice, Learning, OrderBy, Predictor, WithPlannedStarts};
+use lacuna_forecast::{Choice, LearningStage, OrderBy, Predictor, WithPlannedStarts};
 use lacuna_forecast_service::{Forecaster, ModelEvent, Models, PredictorSettings, Ready, Role};
 use lacuna_model::{EventKind, NodeEvent, Span, Timestamp};
 use lacuna_wire::msg::PoolState;
 
-use crate::machine::{Machine, node};
+use crate::machine::{MachinePrior, node};
 
 const START: i64 = 1_600_000_000;
 
@@ -33,8 +33,8 @@ fn take(forecaster: &mut Forecaster, events: &[NodeEvent]) {
 
 fn ended(forecaster: &Forecaster) -> u64 {
     match forecaster.models().learning() {
-        Learning::Fixed => 0,
-        Learning::Young { ended, .. } | Learning::Learnt { ended } => ended,
+        LearningStage::Fixed => 0,
+        LearningStage::Young { ended, .. } | LearningStage::Learnt { ended } => ended,
     }
 }
 
@@ -49,7 +49,7 @@ fn curves(state: &PoolState) -> Vec<(String, f64)> {
 
 #[test]
 fn a_model_is_fitted_beside_forecasts_and_installed_between_two_events() {
-    let mut machine = Machine::new(3, 64, START);
+    let mut machine = MachinePrior::new(3, 64, START);
     let mut wanted = hazard();
     wanted.fallback = false;
     let mut forecaster = live(wanted);
@@ -88,7 +88,7 @@ fn a_model_is_fitted_beside_forecasts_and_installed_between_two_events() {
 
 #[test]
 fn failed_fits_keep_the_old_model_and_are_repeated_later() {
-    let mut machine = Machine::new(4, 64, START);
+    let mut machine = MachinePrior::new(4, 64, START);
     let mut forecaster = live(hazard());
     let mut failed = 0;
     for _ in 0..2000 {
@@ -112,7 +112,7 @@ fn failed_fits_keep_the_old_model_and_are_repeated_later() {
 
 #[test]
 fn a_fit_outside_gives_the_model_that_one_inside_gives() {
-    let mut machine = Machine::new(5, 64, START);
+    let mut machine = MachinePrior::new(5, 64, START);
     let events = machine.steps(400);
     let mut outside = live(hazard());
     take(&mut outside, &events);
@@ -136,7 +136,7 @@ fn a_fit_outside_gives_the_model_that_one_inside_gives() {
 
 #[test]
 fn the_pool_has_the_holes_that_end_together() {
-    let mut machine = Machine::new(6, 64, START);
+    let mut machine = MachinePrior::new(6, 64, START);
     let mut forecaster = live(hazard());
     take(&mut forecaster, &machine.steps(600));
     let state = forecaster.pool(machine.at());
@@ -151,7 +151,7 @@ fn the_pool_has_the_holes_that_end_together() {
 
 #[test]
 fn a_saved_model_is_restored_and_no_event_counts_twice() {
-    let mut machine = Machine::new(8, 64, START);
+    let mut machine = MachinePrior::new(8, 64, START);
     let past = machine.steps(500);
     let mut first = live(hazard());
     take(&mut first, &past);
@@ -185,11 +185,11 @@ fn a_saved_model_is_restored_and_no_event_counts_twice() {
     second.pool(machine.at());
     assert_eq!(ended(&second), learnt + closed);
     let rival = |it: &Forecaster| it.models().predictor(Role::Rival).unwrap().learning();
-    let Learning::Learnt { ended: by_rival } = rival(&first) else {
+    let LearningStage::Learnt { ended: by_rival } = rival(&first) else {
         panic!("the rival has learnt");
     };
     // The rival has not seen the start of the holes that were open at the save.
-    let Learning::Learnt { ended: again } = rival(&second) else {
+    let LearningStage::Learnt { ended: again } = rival(&second) else {
         panic!("the rival has learnt");
     };
     assert!(
@@ -210,21 +210,21 @@ fn a_model_of_another_predictor_changes_nothing() {
         .unwrap_err();
     assert!(error.to_string().contains("survival"), "{error}");
     let mut forecaster = Forecaster::new(models);
-    let mut machine = Machine::new(9, 16, START);
+    let mut machine = MachinePrior::new(9, 16, START);
     take(&mut forecaster, &machine.steps(20));
     assert!(ended(&forecaster) > 0);
 }
 
 #[test]
 fn a_restart_of_time_resets_the_predictors() {
-    let mut machine = Machine::new(10, 64, START);
+    let mut machine = MachinePrior::new(10, 64, START);
     let mut forecaster = live(hazard());
     take(&mut forecaster, &machine.steps(400));
     forecaster.pool(machine.at());
     assert!(ended(&forecaster) > 200);
     // The trace is played again from its beginning, and ingest jumps ahead in its numbers.
     let jump = machine.seq + lacuna_pool::RESTART_JUMP;
-    let mut again = Machine::new(10, 64, START);
+    let mut again = MachinePrior::new(10, 64, START);
     again.seq = jump;
     forecaster.snapshot(&again.snapshot(), None, "");
     assert!(forecaster.take_events().contains(&ModelEvent::Forgot));
@@ -241,7 +241,7 @@ fn adrift(
     lock_step: bool,
     minutes: i64,
 ) -> (Forecaster, Vec<ModelEvent>) {
-    let mut machine = Machine::new(12, 64, START);
+    let mut machine = MachinePrior::new(12, 64, START);
     let mut forecaster = Forecaster::new(Models::new(wanted));
     let mut model_events = Vec::new();
     while machine.now < START + minutes * 60 {

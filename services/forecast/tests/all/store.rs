@@ -9,7 +9,7 @@ use lacuna_forecast_service::{
 };
 use lacuna_model::{ClusterId, Span, Timestamp};
 
-use crate::machine::Machine;
+use crate::machine::MachinePrior;
 
 fn situation(now: i64) -> Situation {
     Situation {
@@ -30,7 +30,7 @@ fn wanted() -> PredictorSettings {
 /// The saved model of a hazard that has learnt.
 fn learnt() -> Found {
     use lacuna_forecast::Predictor;
-    let mut machine = Machine::new(2, 32, 1000);
+    let mut machine = MachinePrior::new(2, 32, 1000);
     let mut forecaster = Forecaster::new(Models::new(wanted()));
     for event in machine.steps(400) {
         forecaster.event(&event, "");

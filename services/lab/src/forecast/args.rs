@@ -26,7 +26,7 @@ const SHOWS: &str = "The output";
 Examples:
   lacuna-lab forecast eval holes.csv.gz --train-until 2021-02-15T00:08:52Z
   lacuna-lab forecast eval sinfo.txt.gz --time-zone Europe/Warsaw --train-until 50%
-  lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --hints --report skill.html
+  lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --planned_starts --report skill.html
   lacuna-lab forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
   lacuna-lab forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
   lacuna-lab forecast eval holes.csv.gz --from 2021-02-15T00:00:00Z --model model.lacuna
@@ -73,9 +73,9 @@ pub(crate) struct EvalArgs {
     /// Also score the first predictor with the planned starts of the idle nodes: those of the
     /// simulated scheduler, or of --planned
     #[arg(long, help_heading = PREDICTORS)]
-    pub(super) hints: bool,
+    pub(super) planned_starts: bool,
     /// The planned starts of idle nodes, beside a log that names nodes: a CSV file, at,node,start
-    #[arg(long, help_heading = PREDICTORS, value_name = "FILE", requires = "hints")]
+    #[arg(long, help_heading = PREDICTORS, value_name = "FILE", requires = "planned_starts")]
     pub(super) planned: Option<PathBuf>,
     /// The most events with questions: every k-th event of the log, so that there are no more
     #[arg(long, help_heading = QUESTIONS, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=MOST_EVENTS))]
@@ -168,7 +168,7 @@ impl EvalArgs {
             predictors: predictor::all(&self.predictors, &order),
             model: self.model.read()?,
             train_until: None,
-            hints: self.hints,
+            planned_starts: self.planned_starts,
             after: if self.freeze {
                 AfterTraining::Freeze
             } else {

@@ -23,7 +23,7 @@ use super::output;
 pub(super) fn run(args: &EvalArgs) -> Result<()> {
     let watch = Stopwatch::start();
     let mut log = args.log.options()?;
-    log.planned_starts = args.hints;
+    log.planned_starts = args.planned_starts;
     log.planned.clone_from(&args.planned);
     spare(&args.report, log.files().chain(&args.model.model))?;
     // An unwritable report is found before a long run instead of after it.
@@ -34,12 +34,12 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
         summary: mut log_summary,
         recording,
     } = load(&log, &mut bar)?;
-    if args.hints && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
+    if args.planned_starts && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
-            "--hints: {} has the history of its nodes, but no planned starts",
+            "--planned_starts: {} has the history of its nodes, but no planned starts",
             log.file.display()
         ))
-        .remedy("name its planned starts with --planned, or leave --hints out"));
+        .remedy("name its planned starts with --planned, or leave --planned_starts out"));
     }
     let recording = recording.as_ref();
     options.train_until = args.train_until(&log.file, recording)?;

@@ -6,7 +6,7 @@ use lacuna_cli::error::Result;
 use lacuna_cli::log::LogSummary;
 use lacuna_cli::output::{iso, iso_short, print, print_json};
 use lacuna_cli::table::{Side, key_values, render};
-use lacuna_forecast::Learning;
+use lacuna_forecast::LearningStage;
 use lacuna_sim::skill::{
     AfterTraining, Evaluation, HorizonSkill, LinkSkill, OrderFigures, PredictorSkill,
 };
@@ -15,10 +15,10 @@ use super::predictor::short_span;
 
 /// The holes that a young predictor has seen end, and the number that it needs; none once it has
 /// enough.
-pub(super) fn young(learning: Learning) -> Option<(u64, u64)> {
+pub(super) fn young(learning: LearningStage) -> Option<(u64, u64)> {
     match learning {
-        Learning::Young { ended, needed } => Some((ended, needed)),
-        Learning::Fixed | Learning::Learnt { .. } => None,
+        LearningStage::Young { ended, needed } => Some((ended, needed)),
+        LearningStage::Fixed | LearningStage::Learnt { .. } => None,
     }
 }
 

@@ -27,7 +27,7 @@ const ENTRIES: [Entry; 15] = [
         name: "ingredients",
         title: "Each ingredient of forecasts switched off",
         commands: &[
-            "compare forecast --nodes 1024 --columns forecast,no-order,no-groups,no-repool,no-refusal,no-hysteresis",
+            "compare forecast --nodes 1024 --columns forecast,no-order,no-groups,no-replace,no-refusal,no-hysteresis",
         ],
         policy: "`forecast`",
         objective: FAIR,

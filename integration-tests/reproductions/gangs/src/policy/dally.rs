@@ -94,7 +94,7 @@ impl Policy for Dally {
     }
 }
 
-/// Waits of at least a lease, with the times at which they ended, in leases.
+/// Completed waits of one lease or more: (end, length), in leases.
 #[derive(Debug, Clone, Default)]
 struct Waits {
     ended: VecDeque<(f64, f64)>,

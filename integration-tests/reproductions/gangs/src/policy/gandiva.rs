@@ -83,7 +83,7 @@ impl Gandiva {
         Some(Placement::of_parts(chosen.into_iter().collect()))
     }
 
-    /// Moves jobs that are spread to a machine, or a rack, that is free.
+    /// Consolidates spread jobs onto a free machine or rack.
     fn gather(view: &View<'_>, plan: &mut Plan, cluster: &mut Cluster) {
         let layout = cluster.layout();
         for job in view.running {

@@ -78,7 +78,7 @@ impl BlockPlacer {
     /// leaf by leaf, and the better answer counts.
     pub fn decide(&mut self, request: &Request<'_>) -> Assignment {
         let line = LeafByLeaf::new(request, self.settings.horizon_s);
-        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
+        let members: Vec<Member<'_>> = request.members(self.settings.replace).collect();
         let sizes = self.guides(&members, request);
         let decide = |placer: &mut Self, price| {
             let answer = placer.decide_at(&members, request, &sizes, price);

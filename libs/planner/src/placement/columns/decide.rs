@@ -110,7 +110,7 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn new(request: &'a Request<'a>, settings: &'a Settings, shadow_price: f64) -> Self {
-        let members: Vec<Member<'a>> = request.members(settings.repool).collect();
+        let members: Vec<Member<'a>> = request.members(settings.replace).collect();
         let mut case = Self {
             flexible: members.iter().map(Member::is_flexible).collect(),
             members,

@@ -35,7 +35,7 @@ pub(crate) fn reach(
     let typical_s = situation
         .pool_forecast
         .and_then(|f| f.pool.joint.as_ref()?.typical_s);
-    let most = &settings.foresight.joint;
+    let most = &settings.forecasting.joint;
     let starts = candidates.map(|c| (&c.item, c.start_s));
     placement::Settings {
         limited: true,
@@ -74,7 +74,7 @@ fn allocate(
             .collect(),
         hit: candidates
             .clone()
-            .map(|c| settings.repool && c.hit)
+            .map(|c| settings.replace && c.hit)
             .collect(),
         start_s: candidates.map(|c| c.start_s).collect(),
         before: Vec::new(),
@@ -83,7 +83,7 @@ fn allocate(
         parts: Vec::new(),
         assignment: Assignment::default(),
         proposal: "",
-        repooled: Vec::new(),
+        replaced: Vec::new(),
         settings,
         view,
         participants: Per::new(participants),
@@ -119,7 +119,7 @@ fn allocate(
         };
     }
     let owners = owners.0;
-    evaluation.repooled = evaluation.repooled(situation, &owners)?;
+    evaluation.replaced = evaluation.replaced(situation, &owners)?;
     Ok(Decision {
         sizes: Sizes {
             counts: counts(situation, &owners),
@@ -137,7 +137,7 @@ fn allocate(
 /// Scenarios of the holes in view; they lie below switches where distance costs anything, and are of
 /// kinds where trainers tell these apart.
 fn scenarios(query: &Query<'_>, view: &View) -> Scenarios {
-    let count = query.settings.foresight.scenarios;
+    let count = query.settings.forecasting.scenarios;
     let mut drawn = view.line.draw(&query.pool_forecast, count, query.seed);
     if !query.situation.kinds.is_empty() {
         let slots = view.slots.0.iter().map(|slot| slot.number() as usize);
@@ -195,7 +195,7 @@ impl Evaluation {
             return;
         }
         let (request, prices) = (self.request(), self.prices());
-        let members: Vec<Member<'_>> = request.members(self.settings.repool).collect();
+        let members: Vec<Member<'_>> = request.members(self.settings.replace).collect();
         let bounds = bounds(&members, &self.scenarios);
         let price = |j: usize| prices.get(j).copied().unwrap_or(0.0);
         let worth = |owners: &[Option<u32>]| {
@@ -224,7 +224,7 @@ impl Evaluation {
 
     /// The re-placed candidates: they restart anyway or can no longer run, and get another node
     /// set.
-    fn repooled(
+    fn replaced(
         &self,
         situation: &Situation<'_>,
         owners: &[Option<u32>],
@@ -238,14 +238,14 @@ impl Evaluation {
             }
         }
         let cannot_run = |item: &Item| 0 < item.current && !item.runs();
-        let mut repooled = Vec::new();
+        let mut replaced = Vec::new();
         let items = self.items.iter().zip(&self.hit);
         for (&j, (item, hit)) in self.participants.0.iter().zip(items) {
             if (*hit || cannot_run(item)) && *changed.get(j)? {
-                repooled.push(j.number());
+                replaced.push(j.number());
             }
         }
-        Ok(repooled)
+        Ok(replaced)
     }
 }
 

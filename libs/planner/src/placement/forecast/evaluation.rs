@@ -19,7 +19,7 @@ pub struct Evaluation {
     /// Name of the method that found the answer.
     pub proposal: &'static str,
     /// Re-placed candidates: they restart anyway or can no longer run, and take other nodes.
-    pub repooled: Vec<u32>,
+    pub replaced: Vec<u32>,
     pub(crate) items: Vec<Item>,
     pub(super) hit: Vec<bool>,
     pub(super) start_s: Vec<f64>,

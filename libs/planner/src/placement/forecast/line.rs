@@ -2,7 +2,7 @@
 
 use lacuna_model::{Announced, Doubt, Forecast, Joint, OrderSource, Pool};
 
-use crate::placement::{AnnouncedEnd, Curves, DepartureOrder, ListedNodes, Scenarios};
+use crate::placement::{Curves, DepartureOrder, ListedNodes, Scenarios, WeighedEnd};
 use crate::problem::PoolForecast;
 use crate::problem::ordinal::{At, Hole, Listed, Per, Place};
 
@@ -54,12 +54,12 @@ impl Line {
             for end in announced {
                 *of_hole.get_mut(At::new(end.hole))? = Some(end);
             }
-            announced_ends = vec![AnnouncedEnd::NONE; list.0.len()];
+            announced_ends = vec![WeighedEnd::NONE; list.0.len()];
             let ends = curve.iter_mut().zip(&mut announced_ends);
             for (&hole, (curve, announced_end)) in list.0.iter().zip(ends) {
                 if let Some(end) = *of_hole.get(hole)? {
                     *curve = end.otherwise;
-                    *announced_end = AnnouncedEnd {
+                    *announced_end = WeighedEnd {
                         at_s: end.after_s,
                         early: end.early,
                         kept: end.kept,

@@ -22,10 +22,10 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
             candidates,
         }];
     }
-    let repooled = decision
+    let replaced = decision
         .evaluation
         .as_ref()
-        .map_or(&[][..], |f| &f.repooled);
+        .map_or(&[][..], |f| &f.replaced);
     let reported = (0_u32..).zip(situation.candidates).zip(counts);
     let reported: Vec<Reported<u32>> = reported
         .map(|((j, candidate), &after)| Reported {
@@ -34,11 +34,11 @@ pub fn check_decision(situation: &Situation<'_>, decision: &Decision) -> Vec<Vio
             max: candidate.item.max,
             sizes: Some((candidate.item.current, after)),
             hit: candidate.hit || !candidate.item.runs(),
-            repooled: repooled.iter().filter(|&&other| other == j).count(),
+            replaced: replaced.iter().filter(|&&other| other == j).count(),
         })
         .collect();
     let mut found = Vec::new();
-    let unknown = repooled.iter().filter(|&&j| j as usize >= candidates);
+    let unknown = replaced.iter().filter(|&&j| j as usize >= candidates);
     found.extend(unknown.map(|&trainer| Violation::NotHit { trainer }));
     let owners = situation.slots.iter().zip(&decision.owners);
     let kind = |at: u32| {
@@ -87,7 +87,7 @@ pub(super) struct Reported<T> {
     /// Whether a departure hit it, so that it restarts anyway.
     pub(super) hit: bool,
     /// Number of entries that report its re-placement.
-    pub(super) repooled: usize,
+    pub(super) replaced: usize,
 }
 
 /// A usable node, and the ordinal of the candidate that has it.
@@ -181,7 +181,7 @@ impl<T: Clone> Reported<T> {
         }
         let mut gained = moves.gained;
         for (kind, lost) in moves.lost {
-            if let (Some(gained), 0) = (gained.remove(&kind), self.repooled) {
+            if let (Some(gained), 0) = (gained.remove(&kind), self.replaced) {
                 found.push(Violation::Migration {
                     trainer: trainer(),
                     lost,
@@ -190,7 +190,7 @@ impl<T: Clone> Reported<T> {
             }
         }
         let restarts = self.hit || before < self.min;
-        if self.repooled > usize::from(restarts) {
+        if self.replaced > usize::from(restarts) {
             found.push(Violation::NotHit { trainer: trainer() });
         }
         let (had, gets) = self.sizes.unwrap_or((before, after));

@@ -111,7 +111,7 @@ pub fn value(
         carries.map_or(1.0, |carries| rows.fold(carries, f64::max) / carries)
     };
     let mut sum = 0.0;
-    for (j, member) in request.members(settings.repool).enumerate() {
+    for (j, member) in request.members(settings.replace).enumerate() {
         let item = member.item;
         let places = owners.iter().enumerate();
         let new: Vec<usize> = places

@@ -14,11 +14,11 @@ pub fn known(basis: &Basis, count: u32, now: Timestamp) -> String {
             measured(rate, now)
         ),
         Basis::Between { below: 0, above } => format!(
-            "its rate on {} is not measured: the line from nothing to {above}, which is measured",
+            "its rate on {} is interpolated between 0 and the measured rate on {above}",
             nodes(count)
         ),
         Basis::Between { below, above } => format!(
-            "its rate on {} is not measured: the line between {below} and {above}, which are",
+            "its rate on {} is interpolated between the measured rates on {below} and {above}",
             nodes(count)
         ),
         Basis::Replayed { nodes: of, error } => format!(

@@ -33,7 +33,7 @@ pub(super) fn heading(plan: &Plan) -> String {
     for class in &report.classes {
         let refused = matches!(
             class.verdict,
-            HoleVerdict::NotWorthIt | HoleVerdict::NoTaker
+            HoleVerdict::NotWorthIt | HoleVerdict::NoBidder
         );
         if refused {
             let which = match class.holes {
@@ -61,7 +61,7 @@ pub(super) fn node(plan: &Plan, at: usize, id: &NodeId, verdict: &HoleVerdict) -
         let text = of_node(plan, id, verdict);
         return match (verdict, doubt) {
             (HoleVerdict::Unusable, _) | (_, None) => Some(text),
-            (HoleVerdict::NotWorthIt | HoleVerdict::NoTaker, Some(doubt)) => Some(format!(
+            (HoleVerdict::NotWorthIt | HoleVerdict::NoBidder, Some(doubt)) => Some(format!(
                 "hole {id}: no other trainer takes it: {}",
                 of_doubt(doubt)
             )),
@@ -83,7 +83,7 @@ pub(super) fn node(plan: &Plan, at: usize, id: &NodeId, verdict: &HoleVerdict) -
             offer.trainer,
             units(offer.gain),
         ),
-        (HoleVerdict::NotWorthIt | HoleVerdict::NoTaker, _) => {
+        (HoleVerdict::NotWorthIt | HoleVerdict::NoBidder, _) => {
             format!("hole {id}: refused: {}{like}", refusal(report, class))
         }
         _ => of_node(plan, id, verdict),
@@ -120,8 +120,8 @@ pub(super) fn trainer(plan: &Plan, verdict: &TrainerVerdict) -> Option<String> {
 
 fn moves(plan: &Plan, v: &TrainerVerdict, reason: &TrainerReason) -> String {
     let movement = movement(v);
-    let repooled = plan.repooled.contains(&v.trainer);
-    let restarts = if repooled {
+    let replaced = plan.replaced.contains(&v.trainer);
+    let restarts = if replaced {
         format!(
             " ({} kept, {} new: it was hit and restarts anyway)",
             reason.kept, reason.gained

@@ -166,7 +166,7 @@ fn class(
         }
         None => match best(weighed, bids, places) {
             Some(offer) => (HoleVerdict::NotWorthIt, Some(offer)),
-            None => (HoleVerdict::NoTaker, None),
+            None => (HoleVerdict::NoBidder, None),
         },
     };
     Some(HoleClass {

@@ -84,7 +84,7 @@ pub(super) fn of_holes(
                 Some(trainer) if slot.owner == *owner => HoleVerdict::Kept { trainer },
                 Some(trainer) => HoleVerdict::Assigned { trainer },
                 None if taken(hole) => HoleVerdict::NotWorthIt,
-                None => HoleVerdict::NoTaker,
+                None => HoleVerdict::NoBidder,
             };
         }
     }

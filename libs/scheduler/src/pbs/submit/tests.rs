@@ -94,7 +94,7 @@ fn lists_are_read_and_jobs_of_others_are_not_ours() {
         mark: "lacuna:main".to_owned(),
         user: Some("train".to_owned()),
     };
-    let brief: Vec<(&str, &str, Stage, bool)> = jobs
+    let brief: Vec<(&str, &str, JobStage, bool)> = jobs
         .iter()
         .map(|j| {
             (
@@ -108,9 +108,9 @@ fn lists_are_read_and_jobs_of_others_are_not_ours() {
     assert_eq!(
         brief,
         [
-            ("12.server", "n1", Stage::Running, true),
-            ("13.server", "n2", Stage::Pending, true),
-            ("14.server", "n3", Stage::Ending, false),
+            ("12.server", "n1", JobStage::Running, true),
+            ("13.server", "n2", JobStage::Pending, true),
+            ("14.server", "n3", JobStage::Ending, false),
         ]
     );
     assert!(pbs().listed(&output(0, "{\"Jobs\": {", "")).is_err());

@@ -207,21 +207,21 @@ fn lists_are_read_and_a_damaged_one_is_refused() {
         ["20", "x", "EXPEDITING", "n9", "n9", "another's"],
     ]);
     let jobs = slurm().listed(&output(0, &text, "")).unwrap();
-    let brief: Vec<(&str, Option<&str>, Stage)> = jobs
+    let brief: Vec<(&str, Option<&str>, JobStage)> = jobs
         .iter()
         .map(|j| (j.job.as_str(), j.node.as_ref().map(NodeId::as_str), j.stage))
         .collect();
     assert_eq!(
         brief,
         [
-            ("12", Some("n1"), Stage::Running),
-            ("13", Some("n2"), Stage::Pending),
-            ("14", None, Stage::Pending),
-            ("15", Some("n3"), Stage::Ended(End::Preempted)),
-            ("16", None, Stage::Running),
-            ("17", Some("n6"), Stage::Ending),
-            ("18", Some("n7"), Stage::Ended(End::Failed)),
-            ("19", Some("n8"), Stage::Running),
+            ("12", Some("n1"), JobStage::Running),
+            ("13", Some("n2"), JobStage::Pending),
+            ("14", None, JobStage::Pending),
+            ("15", Some("n3"), JobStage::Ended(End::Preempted)),
+            ("16", None, JobStage::Running),
+            ("17", Some("n6"), JobStage::Ending),
+            ("18", Some("n7"), JobStage::Ended(End::Failed)),
+            ("19", Some("n8"), JobStage::Running),
         ]
     );
     assert_eq!(jobs[0].submitted, "1769860800");

@@ -141,7 +141,7 @@ impl AgentView {
     pub(super) fn safe_after(&self, configured: Span) -> Span {
         let terms = self.status.as_ref().and_then(|status| status.terms);
         let own = terms.map_or(Span::ZERO, |terms| {
-            (terms.dead_man + terms.grace + SLACK).min(LONGEST)
+            (terms.lease_timeout + terms.grace + SLACK).min(LONGEST)
         });
         own.max(configured)
     }

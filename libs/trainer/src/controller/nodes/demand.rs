@@ -2,9 +2,9 @@
 //!
 //! A pilot is asked for its node by SIGTERM. It measures by itself how long it takes until nothing
 //! runs there any more. Its very last status says it (`AgentStatus.gave_back_in`); its first one
-//! goes out at once, so the others train on. Any other agent's node is asked for by an event. A
-//! node that a batch job has, or that is down, is late from the event on. A node that is wanted by
-//! a deadline is late after that. An event about a pilot's node asks for nothing, since the main
+//! goes out at once, so the others train on. Any other agent's node is asked for by an event. If the
+//! node is busy or down, lateness counts from that event; if it is wanted by a deadline, from the
+//! deadline. An event about a pilot's node asks for nothing, since the main
 //! scheduler does not wait before it has sent the signal.
 //!
 //! Control exports `lacuna_control_harm_seconds`. The waits that prologs of batch jobs measure are

@@ -18,9 +18,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
+use lacuna_goodput::{BatchRule, Bounds, Error, GoodputCurve, Noise, Observation, StepProfile};
 use lacuna_model::{
-    Follows, Goodput, GoodputAt, KindName, Learning, Replay, Sizing, StepCosts, Tier, Timestamp,
+    Follows, Goodput, GoodputAt, KindName, Learning, Sizing, StepCosts, StepModel, Tier, Timestamp,
     TrainerRecord,
 };
 
@@ -33,7 +33,7 @@ const APART_S: f64 = 60.0;
 /// The newest table of a trainer beside its record.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Learnt {
-    published: Option<ValueTable>,
+    published: Option<GoodputCurve>,
     /// When a table was last made, or could not be.
     made: Option<Timestamp>,
     /// The most nodes that an incarnation had.
@@ -86,7 +86,7 @@ fn half_of_known(record: &TrainerRecord) -> u32 {
 }
 
 /// Sizes of a table, in samples of the user's batch: `unit` of one sample of the table's.
-fn sizes(table: &ValueTable, unit: f64) -> Vec<GoodputAt> {
+fn sizes(table: &GoodputCurve, unit: f64) -> Vec<GoodputAt> {
     let entries = (0_u32..).zip(table.entries());
     let last = table.entries().len().saturating_sub(1);
     let is_kept = |nodes: u32| {
@@ -113,7 +113,7 @@ fn table(
     kind: Option<&KindName>,
     learning: &Learning,
     most_nodes: u32,
-) -> Option<(ValueTable, f64)> {
+) -> Option<(GoodputCurve, f64)> {
     let sizing = learning.sizing.as_deref()?;
     // Its seconds are those of one kind: a change of kind starts the program again.
     let spec = match kind {
@@ -124,13 +124,17 @@ fn table(
     let user = narrow(learning.user_batch);
     // The least batch is the unit: efficiency is defined from there on.
     let (rule, first, most) = match sizing.follows {
-        Follows::Whole => (Rule::Whole, user, user),
-        Follows::Adaptive => (Rule::Best, user, narrow(sizing.most).max(user)),
+        Follows::Whole => (BatchRule::Whole, user, user),
+        Follows::Adaptive => (BatchRule::Best, user, narrow(sizing.most).max(user)),
         Follows::PerNode { samples } => {
             let samples = narrow(samples);
             let of = |nodes: u32| samples.saturating_mul(nodes);
             let first = of(spec.min_nodes).min(user);
-            (Rule::PerNode(samples), first, of(spec.max_nodes).max(first))
+            (
+                BatchRule::PerNode(samples),
+                first,
+                of(spec.max_nodes).max(first),
+            )
         }
     };
     let mut rests = sizing.rest_s.clone();
@@ -148,7 +152,7 @@ fn table(
             .min(spec.max_nodes)
             .max(spec.min_nodes),
     );
-    let found = || -> Result<(ValueTable, f64), Error> {
+    let found = || -> Result<(GoodputCurve, f64), Error> {
         // A worker's share of the user's own batch fits at the least size: programs train with it.
         let own = first.div_ceil(spec.min_nodes.saturating_mul(per_node).max(1));
         let worker = sizing.most_of_worker.map_or(most, narrow).max(own);
@@ -156,7 +160,14 @@ fn table(
         let noise = Noise::of_scale(learning.noise_scale / f64::from(first))?;
         let noise = noise.doubted(learning.error)?;
         let unit = noise.efficiency(f64::from(user) / f64::from(first))?;
-        let table = ValueTable::new(&Profile::new(&seen)?, noise, &bounds, rule, sizes, per_node)?;
+        let table = GoodputCurve::new(
+            &StepProfile::new(&seen)?,
+            noise,
+            &bounds,
+            rule,
+            sizes,
+            per_node,
+        )?;
         Ok((table, 1.0 / unit))
     };
     found().ok()
@@ -167,7 +178,7 @@ fn table(
 fn replayed(sizing: &Sizing, costs: &StepCosts, batch: f64, per_node: u32) -> Vec<(u32, f64)> {
     let (now, each) = (costs.members, per_node.max(1));
     let here = sizing.rest_s.iter().find(|row| row.0 == now);
-    let is_sound = Replay::of(costs, now / each, Tier(0), Timestamp::default()).is_some();
+    let is_sound = StepModel::of(costs, now / each, Tier(0), Timestamp::default()).is_some();
     let Some(&(_, here)) = here.filter(|_| is_sound) else {
         return Vec::new();
     };

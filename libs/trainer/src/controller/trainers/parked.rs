@@ -4,7 +4,7 @@ use lacuna_model::{NodeId, TrainerRecord};
 
 /// Nodes that a trainer holds beside those of its incarnation, sorted.
 pub(crate) fn parked(record: &TrainerRecord) -> &[NodeId] {
-    record.measured.as_deref().map_or(&[], |m| &m.aside)
+    record.measured.as_deref().map_or(&[], |m| &m.parked)
 }
 
 /// Takes a node from the parked ones. Returns whether it was among them.
@@ -12,9 +12,9 @@ pub(super) fn drop_parked(record: &mut TrainerRecord, node: &NodeId) -> bool {
     let Some(measured) = record.measured.as_deref_mut() else {
         return false;
     };
-    let before = measured.aside.len();
-    measured.aside.retain(|other| other != node);
-    measured.aside.len() < before
+    let before = measured.parked.len();
+    measured.parked.retain(|other| other != node);
+    measured.parked.len() < before
 }
 
 /// Nodes that a trainer holds in all, sorted.

@@ -2,7 +2,7 @@
 //!
 //! Plans give a trainer the sizes of most value, not those that reveal most of its curve. So a
 //! profiled trainer trains now and then on fewer of its nodes, until its rate there is known.
-//! The others are parked (`Measured.aside`): they stay under its lease, and other trainers' plans
+//! The others are parked (`Measured.parked`): they stay under its lease, and other trainers' plans
 //! are untouched. The planner sees all its nodes. A program that regroups is started again on
 //! a parked node, to be taken in again. A plan that gives the trainer other nodes, or the loss of
 //! nodes, ends the probe first.
@@ -93,7 +93,7 @@ impl Probes {
         if let Some(measured) = record.measured.as_deref_mut() {
             let own = |node: &NodeId| nodes.binary_search(node).is_ok();
             measured
-                .aside
+                .parked
                 .retain(|node| !nodes.is_empty() && !own(node));
         }
     }

@@ -79,7 +79,7 @@ impl StallTimes {
         let grown = match change {
             Change::Grown => Some(true),
             Change::Shrunk | Change::Lost { .. } | Change::Restarted => Some(false),
-            Change::Repooled | Change::Paced | Change::Ended => None,
+            Change::Replaced | Change::Paced | Change::Ended => None,
         };
         let prepared = self.prepared.take().filter(|_| before == 0);
         let starts = before == 0 || !regroups;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! - The record's nodes are those of the present incarnation, sorted. They change only with a new
 //!   incarnation ([`Trainer::begin`]), which closes the account of the one before.
-//! - Parked nodes (`Measured.aside`) are no members, and are given up with the incarnation's last.
+//! - Parked nodes (`Measured.parked`) are no members, and are given up with the incarnation's last.
 //! - Nodes that were lost are members until the next incarnation begins, and work counts up to the
 //!   first loss.
 
@@ -16,7 +16,7 @@ use lacuna_model::{
 use lacuna_rates::{Observed, OfRelatives, Rates, Site};
 
 use crate::Now;
-use crate::account::{Account, Change, Counted, is_done};
+use crate::account::{Change, Counted, LossAccount, is_done};
 use crate::controller::trainers::health::{Due, Health};
 use crate::controller::trainers::launch::launch;
 use crate::controller::trainers::learnt::Learnt;
@@ -30,7 +30,7 @@ use crate::settings::Control;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trainer {
     record: TrainerRecord,
-    account: Account,
+    account: LossAccount,
     observed: Observed,
     stalls: StallTimes,
     probes: Probes,
@@ -89,7 +89,7 @@ pub(crate) struct Measurement {
 impl Trainer {
     pub(super) fn resumed(record: TrainerRecord, now: Now) -> Self {
         Self {
-            account: Account::default(),
+            account: LossAccount::default(),
             observed: Observed::resumed(&record),
             stalls: StallTimes::resumed(&record),
             probes: Probes::default(),
@@ -404,7 +404,7 @@ impl Trainer {
         let before = self.record.nodes.len() as u32;
         let after = nodes.len() as u32;
         let joins = self.replaced_from.is_some();
-        if change == Change::Repooled {
+        if change == Change::Replaced {
             self.replaced_from.get_or_insert(before);
         } else {
             self.end_replacement();
@@ -424,8 +424,8 @@ impl Trainer {
             }
             Change::Grown | Change::Shrunk => "start",
             // Counted when it is complete.
-            Change::Repooled if before > 0 || joins => "repooled",
-            Change::Repooled => "start",
+            Change::Replaced if before > 0 || joins => "replaced",
+            Change::Replaced => "start",
             Change::Lost { .. } => {
                 record.preemptions += u64::from(lost);
                 "preempted"
@@ -440,7 +440,7 @@ impl Trainer {
         record.hit_at = match change {
             Change::Lost { at } => Some(at),
             // Until it has joined the others.
-            Change::Repooled | Change::Paced => record.hit_at,
+            Change::Replaced | Change::Paced => record.hit_at,
             _ => None,
         };
         if after > 0 {
@@ -767,15 +767,15 @@ impl Trainer {
         let leaves = |node: &&NodeId| !stay.contains(*node);
         let leave: Vec<NodeId> = self.record.nodes.iter().filter(leaves).cloned().collect();
         let measured = self.record.measured.get_or_insert_default();
-        measured.aside.extend(leave.iter().cloned());
-        measured.aside.sort();
+        measured.parked.extend(leave.iter().cloned());
+        measured.parked.sort();
         leave
     }
 
     /// Its parked nodes are no longer its own.
     pub(crate) fn unpark_all(&mut self) {
         if let Some(measured) = self.record.measured.as_deref_mut() {
-            measured.aside.clear();
+            measured.parked.clear();
         }
     }
 

@@ -142,7 +142,7 @@ impl World {
             .filter(|n| !view.unusable.contains(n))
             .cloned()
             .collect();
-        let (mut sizes, mut repooled) = (Vec::new(), Vec::new());
+        let (mut sizes, mut replaced) = (Vec::new(), Vec::new());
         for t in &view.trainers {
             for n in &t.nodes {
                 free.remove(n);
@@ -158,7 +158,7 @@ impl World {
             };
             if t.hit_at.is_some() && self.rng.random_bool(0.7) {
                 free.extend(std::mem::take(&mut nodes));
-                repooled.push(t.spec.id.clone());
+                replaced.push(t.spec.id.clone());
                 while nodes.len() < wish && !free.is_empty() {
                     let at = self.rng.random_range(0..free.len());
                     let any = free.iter().nth(at).cloned();
@@ -182,7 +182,7 @@ impl World {
         }
         self.generation += 1;
         let mut plan = plan_of(self.generation, self.seq, self.now.cluster, sizes);
-        plan.repooled = repooled;
+        plan.replaced = replaced;
         self.input(Input::Plan {
             plan,
             trainers_version: view.version,

@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(keys("pilots.rest"), ["control.pilots.pace.rest"]);
         assert!(keys("control").iter().all(|k| k.starts_with("control.")));
         assert!(keys("control").contains(&"control.access.users.*.nodes".to_owned()));
-        assert_eq!(keys("foresight").len(), keys("planner.foresight").len());
+        assert_eq!(keys("forecasting").len(), keys("planner.forecasting").len());
         let error = find(settings(), "planner.horizn").unwrap_err();
         assert!(error.message.contains("planner.horizn"), "{error}");
         assert!(

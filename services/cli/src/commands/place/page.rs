@@ -1,6 +1,6 @@
 //! A placement as a page.
 
-use lacuna_layers::Stage;
+use lacuna_layers::LayerStage;
 use lacuna_report::{Layers, LayersStage};
 
 use super::shown::Shown;
@@ -9,7 +9,7 @@ use super::text::{KINDS, kinds};
 /// What the page draws.
 pub(super) fn page(shown: &Shown) -> Layers {
     let placement = &shown.placement;
-    let stage = |stage: &Stage| LayersStage {
+    let stage = |stage: &LayerStage| LayersStage {
         kind: shown.kind(stage.kind).to_owned(),
         units: stage.units,
         layers: shown.layers(stage),

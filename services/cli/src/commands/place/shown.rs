@@ -1,15 +1,15 @@
 //! What is shown of a placement, in names and sentences.
 
-use lacuna_layers::{Bound, Obstacle, Placement, Profile, Stage, Worth};
+use lacuna_layers::{Bound, LayerProfile, LayerStage, Obstacle, Placement, UnitGain};
 
 /// What is shown.
 pub(super) struct Shown {
-    pub(super) profile: Profile,
+    pub(super) profile: LayerProfile,
     pub(super) placement: Placement,
     /// What stands in the way of a higher rate; nothing if it is met and was given.
     pub(super) why: Vec<Obstacle>,
     pub(super) is_met: bool,
-    pub(super) worths: Vec<Worth>,
+    pub(super) worths: Vec<UnitGain>,
 }
 
 impl Shown {
@@ -27,13 +27,13 @@ impl Shown {
             .map_or("?", |layer| layer.name())
     }
 
-    pub(super) fn layers(&self, stage: &Stage) -> Vec<String> {
+    pub(super) fn layers(&self, stage: &LayerStage) -> Vec<String> {
         let layers = stage.layers.clone();
         layers.map(|layer| self.layer(layer).to_owned()).collect()
     }
 
     /// The layers of a stage in a few words.
-    pub(super) fn run(&self, stage: &Stage) -> String {
+    pub(super) fn run(&self, stage: &LayerStage) -> String {
         let (first, last) = (stage.layers.start, stage.layers.end.saturating_sub(1));
         if first == last {
             self.layer(first).to_owned()

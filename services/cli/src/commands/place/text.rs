@@ -1,6 +1,6 @@
 //! A placement as tables.
 
-use lacuna_layers::Stage;
+use lacuna_layers::LayerStage;
 
 use super::shown::{Shown, bound};
 use crate::table::{Side, key_values, render};
@@ -60,7 +60,7 @@ pub(super) fn text(shown: &Shown) -> String {
         ("LIMITED BY", Side::Left),
     ];
     let slowest = placement.slowest();
-    let row = |(place, stage): (usize, &Stage)| {
+    let row = |(place, stage): (usize, &LayerStage)| {
         let by = bound(stage.bound);
         let mark = if place == slowest {
             ", sets the rate"

@@ -188,7 +188,7 @@ impl Cluster {
                 && !record.nodes.is_empty()
             {
                 // Nodes that a probe sets aside are still its own.
-                let aside = (record.measured.as_deref()).map_or(0, |m| m.aside.len());
+                let aside = (record.measured.as_deref()).map_or(0, |m| m.parked.len());
                 let trains = record.nodes.len().saturating_sub(aside);
                 self.sizes.push(trains as u32);
             }

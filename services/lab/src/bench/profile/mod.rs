@@ -145,7 +145,7 @@ async fn online(truth: &Truth, args: &ProfileArgs, seed: u64) -> Result<Outcome>
             (before, since) = (known, second);
             known_after_s = cluster.age.seconds();
         }
-        let trying = measured.is_some_and(|m| !m.aside.is_empty());
+        let trying = measured.is_some_and(|m| !m.parked.is_empty());
         let settled = known > counts().count() && !trying && record.nodes.len() == all;
         // The pause of the last change, and the rate after it, are still to be measured.
         if (settled && second > since + 60 && cluster.sizes.len() > known)

@@ -65,10 +65,10 @@ pub(super) const COLUMNS: [Column; 13] = [
         &["--policy", "forecast", "--no-groups"],
     ),
     column(
-        "no-repool",
+        "no-replace",
         "no re-pool",
         Purpose::Without,
-        &["--policy", "forecast", "--no-repool"],
+        &["--policy", "forecast", "--no-replace"],
     ),
     column(
         "no-refusal",

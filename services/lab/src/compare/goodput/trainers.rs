@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lacuna_goodput::{Bounds, Error, Noise, Observation, Profile, Rule, ValueTable};
+use lacuna_goodput::{BatchRule, Bounds, Error, GoodputCurve, Noise, Observation, StepProfile};
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -77,7 +77,7 @@ impl Network {
     /// The curves of all stages as fields of a line: the first ones, and the later ones.
     pub(super) fn curves(&self, batch: Batch, aim: Aim) -> Result<Curves, String> {
         let seen = self.observations()?;
-        let profile = Profile::new(&seen).map_err(text)?;
+        let profile = StepProfile::new(&seen).map_err(text)?;
         let locals = || seen.iter().map(|one| one.local);
         let local = (locals().min().unwrap_or(1), locals().max().unwrap_or(1));
         let bounds = Bounds::new(self.first_batch, self.max_batch, local, true).map_err(text)?;
@@ -149,12 +149,17 @@ fn text(error: Error) -> String {
     error.to_string()
 }
 
-fn rates(profile: &Profile, noise: Noise, bounds: &Bounds, batch: Batch) -> Result<Rates, Error> {
+fn rates(
+    profile: &StepProfile,
+    noise: Noise,
+    bounds: &Bounds,
+    batch: Batch,
+) -> Result<Rates, Error> {
     let rule = match batch {
-        Batch::PerNode => Rule::PerNode(bounds.first() * GPUS),
-        Batch::Adapted | Batch::Bound => Rule::Best,
+        Batch::PerNode => BatchRule::PerNode(bounds.first() * GPUS),
+        Batch::Adapted | Batch::Bound => BatchRule::Best,
     };
-    let table = ValueTable::new(profile, noise, bounds, rule, (1, MOST), GPUS)?;
+    let table = GoodputCurve::new(profile, noise, bounds, rule, (1, MOST), GPUS)?;
     let choices: Vec<_> = table.entries().iter().filter_map(|e| e.choice).collect();
     Ok(Rates {
         goodput: choices.iter().map(|choice| choice.goodput).collect(),

@@ -26,7 +26,7 @@ pub fn most_in_tables(nodes: Mix) -> Mix {
 /// Least value of a start, as a part of the value of its size, so that a start beats no start.
 const LEAST_VALUE_OF_A_START: f64 = 0.01;
 
-/// The costs of changes of a [`Kind`].
+/// The costs of changes of a [`Worth`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Cost of growing and of shrinking, seconds at the rate before.
@@ -72,7 +72,7 @@ impl Costs {
 
 /// A kind of equal trainers.
 #[derive(Debug, Clone)]
-pub struct Kind {
+pub struct Worth {
     min: u32,
     max: u32,
     /// Samples/s at 0..=max nodes.
@@ -124,7 +124,7 @@ impl Values {
     }
 }
 
-impl Kind {
+impl Worth {
     /// The kind of a trainer under an objective. Decisions without forecasts count gains over
     /// `horizon_s` seconds.
     ///

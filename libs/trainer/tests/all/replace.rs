@@ -7,10 +7,10 @@ use crate::common::{World, node, plan, spec, trainer};
 use crate::controller::{apply, world};
 
 /// A plan that names the trainers that restart on other nodes.
-fn repool(w: &mut World, sizes: &[(&str, &[usize])], repooled: &[&str]) {
+fn replace(w: &mut World, sizes: &[(&str, &[usize])], replaced: &[&str]) {
     w.generation += 1;
     let mut plan = plan(w.generation, w.seq, w.now.cluster, sizes);
-    plan.repooled = repooled.iter().map(|name| trainer(name)).collect();
+    plan.replaced = replaced.iter().map(|name| trainer(name)).collect();
     let view = w.present();
     w.give(plan, &view);
     w.deliver(usize::MAX);
@@ -45,7 +45,7 @@ fn leaving_and_joining_at_a_hit_are_one_rescale_at_no_further_charge() {
     // 12 s at 40 samples/s of stall debt.
     assert_eq!((before.preempt_cost, before.owed), (480.0, 480.0));
     let version = w.controller.version();
-    repool(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
+    replace(&mut w, &[("a", &[3, 4, 5, 6]), ("b", &[1])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [3, 4, 5, 6].map(node));
     assert_eq!(nodes_of(&w, "b"), [node(1)]);
     let record = w.record("a").clone();
@@ -76,7 +76,7 @@ fn a_stall_that_begins_again_costs_its_paid_part() {
     // 4 s at 30 samples/s of the 480 are over.
     assert_eq!(w.record("a").owed, 360.0);
     let costs = w.record("a").rescale_cost;
-    repool(&mut w, &[("a", &[4, 5, 6, 7])], &["a"]);
+    replace(&mut w, &[("a", &[4, 5, 6, 7])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6, 7].map(node));
     let record = w.record("a");
     assert_eq!((record.owed, record.rescale_cost - costs), (480.0, 120.0));
@@ -89,7 +89,7 @@ fn a_trainer_that_was_not_hit_or_was_placed_already_stays() {
     apply(&mut w, &[("a", &[1, 2, 3])]);
     assert_eq!(w.record("a").hit_at, None);
     let run = w.record("a").run;
-    repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
+    replace(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [1, 2, 3].map(node));
     assert_eq!(w.record("a").run, run);
 }
@@ -98,7 +98,7 @@ fn a_trainer_that_was_not_hit_or_was_placed_already_stays() {
 fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
     // One old node is kept, and it needs two.
     let mut w = hit();
-    repool(&mut w, &[("a", &[3, 4])], &["a"]);
+    replace(&mut w, &[("a", &[3, 4])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [3, 4].map(node));
     let runs = w.notes.iter().filter(|n| matches!(n, Note::Run { .. }));
     let sizes: Vec<u32> = runs
@@ -115,7 +115,7 @@ fn a_trainer_with_too_few_of_its_old_nodes_waits_for_the_new_ones() {
 #[test]
 fn the_same_number_of_other_nodes_is_no_rescale() {
     let mut w = hit();
-    repool(&mut w, &[("a", &[4, 5, 6])], &["a"]);
+    replace(&mut w, &[("a", &[4, 5, 6])], &["a"]);
     assert_eq!(nodes_of(&w, "a"), [4, 5, 6].map(node));
     let record = w.record("a");
     assert_eq!((record.rescales, record.hit_at), (0, None));
@@ -124,11 +124,11 @@ fn the_same_number_of_other_nodes_is_no_rescale() {
 #[test]
 fn a_plan_for_a_hit_trainer_costs_the_paid_part_of_its_stall() {
     for (seconds, sizes, cost, cause) in [
-        (0, [1, 2, 3, 4].as_slice(), 0.0, "repooled"),
-        (0, &[1, 2], 0.0, "repooled"),
-        (0, &[], 0.0, "repooled"),
+        (0, [1, 2, 3, 4].as_slice(), 0.0, "replaced"),
+        (0, &[1, 2], 0.0, "replaced"),
+        (0, &[], 0.0, "replaced"),
         // 30 samples/s have paid for four seconds of the stall, which begins again.
-        (4, &[1, 2, 3, 4], 120.0, "repooled"),
+        (4, &[1, 2, 3, 4], 120.0, "replaced"),
         // The stall of 12 s is over.
         (12, &[1, 2, 3, 4], 18.0 * 30.0, "grown"),
         (12, &[1, 2], 12.0 * 30.0, "shrunk"),
@@ -137,8 +137,8 @@ fn a_plan_for_a_hit_trainer_costs_the_paid_part_of_its_stall() {
         w.pass(Span::from_secs(seconds));
         w.report_all();
         w.deliver(usize::MAX);
-        let restarts: &[&str] = if cause == "repooled" { &["a"] } else { &[] };
-        repool(&mut w, &[("a", sizes)], restarts);
+        let restarts: &[&str] = if cause == "replaced" { &["a"] } else { &[] };
+        replace(&mut w, &[("a", sizes)], restarts);
         let record = w.record("a");
         assert_eq!(record.nodes.len(), sizes.len());
         assert_eq!(record.rescale_cost, cost, "{sizes:?} after {seconds} s");
@@ -165,7 +165,7 @@ fn growth_after_the_stall_is_charged() {
         w.deliver(usize::MAX);
         w.generation += 1;
         let mut p = plan(w.generation, w.seq, w.now.cluster, &[("a", &[1, 2, 3, 4])]);
-        p.repooled = vec![trainer("a")];
+        p.replaced = vec![trainer("a")];
         let view = w.present();
         w.give(p, &view);
         assert_eq!(w.nodes_of("a"), 3, "node 4 has not been given back");
@@ -200,7 +200,7 @@ fn hit_hard() -> World {
 #[test]
 fn a_start_after_the_loss_of_all_nodes_comes_with_its_restart() {
     let mut w = hit_hard();
-    repool(&mut w, &[("a", &[4, 5])], &["a"]);
+    replace(&mut w, &[("a", &[4, 5])], &["a"]);
     let record = w.record("a").clone();
     assert_eq!((record.nodes.len(), record.hit_at), (2, None));
     // The loss is paid for at the new rate, and nothing else.
@@ -249,7 +249,7 @@ fn plans_made_between_leaving_and_joining_do_not_undo_the_placement() {
         w.generation += 1;
         let of_a: &[usize] = &[1, 3, 4, 5];
         let mut p = plan(w.generation, w.seq, w.now.cluster, &[("a", of_a)]);
-        p.repooled = vec![trainer("a")];
+        p.replaced = vec![trainer("a")];
         p
     };
     let view = w.present();
