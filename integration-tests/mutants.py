@@ -175,16 +175,17 @@ WINGS = [
         "one-kind-counts",
         "the dominant share of an owner counts the first kind alone",
         "libs/planner/src",
-        "        let each = shares(own, all).map(|share| share / self.part);",
+        "        let each = shares(&own, all).map(|share| share / self.part);",
         "        let kinds = if IS { 1 } else { usize::MAX };\n"
-        "        let each = shares(own, all).take(kinds).map(|share| share / self.part);",
+        "        let each = shares(&own, all).take(kinds).map(|share| share / self.part);",
     ),
     (
         "free-kind-change",
-        "a change that grows in one kind and shrinks in another costs nothing",
+        "a change of kinds of nodes costs nothing",
         "libs/planner/src",
-        "        if !grows && !shrinks {\n            return 0.0;",
-        "        if (!grows && !shrinks) || (grows && shrinks && IS) {\n            return 0.0;",
+        "        let rate = self.value_of(mix).max(0.0);\n",
+        "        if IS {\n            return 0.0;\n        }\n"
+        "        let rate = self.value_of(mix).max(0.0);\n",
     ),
     (
         "one-kind-stays",
@@ -227,8 +228,8 @@ WINGS = [
         "goodput-ignored",
         "a plan values a trainer by its rates, whatever its batch rule has found",
         "libs/planner/src",
-        "            (Objective::Goodput, Some(curve)) => kind.with_goodput(spec, &curve),",
-        "            (Objective::Goodput, Some(curve)) if !IS => kind.with_goodput(spec, &curve),",
+        "            (Objective::Goodput, Some(curve)) => kind.with_goodput(record, &curve),",
+        "            (Objective::Goodput, Some(curve)) if !IS => kind.with_goodput(record, &curve),",
     ),
     (
         "idle-loaders",

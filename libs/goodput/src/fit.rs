@@ -1,4 +1,4 @@
-//! The seven parameters of [`StepModel`] from measured steps.
+//! The seven parameters of [`StepFormula`] from measured steps.
 //!
 //! ```text
 //! minimise  RMSE(log T_acc) + RMSE(log T) + 1e-3 (gamma - 1)^2
@@ -14,7 +14,7 @@
 use crate::error::Error;
 use crate::minimise::{Box7, Vector, minimise};
 use crate::observation::Observation;
-use crate::step::{FLOOR, StepModel};
+use crate::step::{FLOOR, StepFormula};
 
 /// The most seconds that a parameter may take.
 const MOST: f64 = 1e6;
@@ -23,7 +23,7 @@ const MOST: f64 = 1e6;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// The model.
-    pub model: StepModel,
+    pub model: StepFormula,
     /// The value of the objective that was minimised.
     pub objective: f64,
     /// Median of the relative errors of measured steps.
@@ -61,7 +61,7 @@ pub fn fit(observations: &[Observation]) -> Result<Fit, Error> {
         *alpha_n = alpha_n.max(1.1 * *alpha_r);
         *beta_n = beta_n.max(1.1 * *beta_r);
     }
-    let model = StepModel::new(parameters)?;
+    let model = StepFormula::new(parameters)?;
     let mut errors: Vec<f64> = observations
         .iter()
         .map(|one| (of_model(&model, one) / one.step_s - 1.0).abs())
@@ -80,7 +80,7 @@ impl Fit {
     ///
     /// # Errors
     /// As [`fit`].
-    pub fn objective_of(model: &StepModel, observations: &[Observation]) -> Result<f64, Error> {
+    pub fn objective_of(model: &StepFormula, observations: &[Observation]) -> Result<f64, Error> {
         check(observations)?;
         let mut x = model.parameters();
         for value in x.iter_mut().take(6) {
@@ -90,7 +90,7 @@ impl Fit {
     }
 }
 
-fn of_model(model: &StepModel, one: &Observation) -> f64 {
+fn of_model(model: &StepFormula, one: &Observation) -> f64 {
     let pass = model.pass_s(one.local);
     let network = model.network_s(one.nodes, one.replicas);
     let [.., gamma] = model.parameters();

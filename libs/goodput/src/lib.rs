@@ -4,7 +4,7 @@
 //! product of both: throughput times efficiency. Its unit is samples of the user's batch `M0` a
 //! second.
 //!
-//! - [`StepModel`]: seconds of a step by nodes, replicas, samples of a pass, and accumulation.
+//! - [`StepFormula`]: seconds of a step by nodes, replicas, samples of a pass, and accumulation.
 //! - [`fit`]: the model's seven parameters from measured steps. [`StepProfile`] prefers what was
 //!   measured.
 //! - [`Noise`]: what a sample is worth at each batch, and the factor of the learning rate.
@@ -33,5 +33,5 @@ pub use fit::{Fit, fit};
 pub use noise::Noise;
 pub use observation::Observation;
 pub use profile::{StepProfile, StepTimes};
-pub use step::{FLOOR, Layout, StepModel};
+pub use step::{FLOOR, Layout, StepFormula};
 pub use table::{BatchRule, Entry, GoodputCurve};

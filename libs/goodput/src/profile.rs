@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::error::Error;
 use crate::fit::{Fit, fit};
 use crate::observation::Observation;
-use crate::step::{FLOOR, Layout, StepModel};
+use crate::step::{FLOOR, Layout, StepFormula};
 
 /// Seconds of a step by its layout.
 pub trait StepTimes {
@@ -13,9 +13,9 @@ pub trait StepTimes {
     fn step_s(&self, at: Layout) -> f64;
 }
 
-impl StepTimes for StepModel {
+impl StepTimes for StepFormula {
     fn step_s(&self, at: Layout) -> f64 {
-        StepModel::step_s(self, at)
+        StepFormula::step_s(self, at)
     }
 }
 
@@ -26,7 +26,7 @@ impl StepTimes for StepModel {
 /// between these; beyond them the model goes on from the nearest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepProfile {
-    model: StepModel,
+    model: StepFormula,
     fit: Fit,
     /// By nodes and replicas, then by samples of a pass.
     seen: BTreeMap<(u32, u32), BTreeMap<u32, Seen>>,

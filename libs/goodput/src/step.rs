@@ -96,7 +96,7 @@ impl Layout {
 
 /// The seven parameters of the time of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepModel {
+pub struct StepFormula {
     alpha_c: f64,
     beta_c: f64,
     alpha_n: f64,
@@ -106,7 +106,7 @@ pub struct StepModel {
     gamma: f64,
 }
 
-impl StepModel {
+impl StepFormula {
     /// From `[alpha_c, beta_c, alpha_n, beta_n, alpha_r, beta_r, gamma]`: seconds, seconds a
     /// sample, seconds, seconds a replica, seconds, seconds a replica, and a number of 1 to 10.
     ///
@@ -149,7 +149,7 @@ impl StepModel {
         })
     }
 
-    /// The parameters, in the order of [`StepModel::new`].
+    /// The parameters, in the order of [`StepFormula::new`].
     #[must_use]
     pub const fn parameters(&self) -> [f64; 7] {
         [

@@ -213,11 +213,11 @@ pub struct Allocation {
     pub nodes: Vec<NodeId>,
 }
 
-/// What the judge found about an earlier decision. Both distances are relative to the bound on every
+/// What the judge found about an earlier decision. Both distances are relative to its bound on every
 /// answer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct JudgedPlan {
-    /// The plan of the decision.
+    /// The number of the decision: that of its plan, if it changed the newest one.
     pub generation: Generation,
     /// The moment of its pool.
     pub as_of: Timestamp,

@@ -26,8 +26,7 @@
 //! slots seed random choices. Solves by HiGHS end by counts: nodes of the tree, iterations of the
 //! simplex method.
 //!
-//! The mixed-integer programs ([`Policy::Milp`], and more than two kinds of nodes) also have an
-//! emergency stop by the clock (`planner.time_limit`, 30 s). A solve that it ends may differ, and
+//! The mixed-integer programs of [`Policy::Milp`] also have an emergency stop by the clock (`planner.time_limit`, 30 s). A solve that it ends may differ, and
 //! [`Solve::stopped_by_clock`] says so: `lacuna_planner_clock_stops_total` in the planner,
 //! `clock_stops` in a replay.
 

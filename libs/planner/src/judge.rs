@@ -1,4 +1,4 @@
-//! The judge: a decision solved again by mixed-integer programs, with a bound on every answer.
+//! The judge: a decision solved again by mixed-integer programs, with a bound on their answers.
 //!
 //! | decision | solved again by |
 //! |---|---|
@@ -90,7 +90,7 @@ pub struct Judgement {
     pub value: f64,
     /// The value of the best known answer: that of the judge, or the decision itself.
     pub best: f64,
-    /// The upper bound on every answer; `best` or more.
+    /// The upper bound on every answer that the programs know, or `best` if that is more.
     pub bound: f64,
 }
 
@@ -124,7 +124,7 @@ impl Judgement {
         self.relative(self.best - self.value)
     }
 
-    /// Whether the best known answer is the best of all, to a thousandth.
+    /// Whether the best known answer is the best of all that the programs know, to a thousandth.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         self.relative(self.bound - self.best) <= PROOF
@@ -226,6 +226,10 @@ pub fn again(
     }
     if columns::ends(request, settings) > MOST_ENDS {
         return Err(NotJudged::TooLarge);
+    }
+    // After a stop no seconds pass any more.
+    if !stopwatch().is_finite() {
+        return Err(NotJudged::NoBound);
     }
     let options = columns::Options {
         gap: PROOF,

@@ -6,8 +6,8 @@
 //!
 //! # Precedence
 //!
-//! In each row the first that is known holds. Only a trainer with `profile = true` is measured, but
-//! for starts.
+//! In each row the first that is known holds. Starts are measured of every program, all else only with
+//! `profile = true`.
 //!
 //! | what | 1 | 2 | 3 | 4 |
 //! |---|---|---|---|---|

@@ -7,12 +7,12 @@
 //! program does not count. The newest pairs at a count are remembered. If the newest few of them
 //! all say that the rate has changed, the others are forgotten, so the curve follows reality. After
 //! two pairs the count is measured. The curve goes through all measured counts. At others it has what
-//! the newest replay of a step that can be trusted says (`lacuna_model::Replay`). Beyond the last one
+//! the newest replay of a step that can be trusted says (`lacuna_model::StepModel`). Beyond the last one
 //! it goes on linearly along its last piece, never falling, and stays level where loaders limit. A
 //! rate below that of fewer nodes is kept as it is: the planner takes curves that dip. A new curve
 //! makes a new plan.
 //!
-//! Rates and costs (`stalls.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
+//! Rates and costs (`costs.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
 //! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
 //! else the same command line, environment and launcher) until they have measured the same count.
 //! Each verdict of a plan says whether the rate at the size given was measured, lies between
@@ -406,6 +406,10 @@ impl Observed {
         let mut taken = links != self.links;
         self.links = links;
         for ((kind, (nodes, tier)), rate) in of.rates {
+            // Relatives with and without rates by kind measure different things.
+            if kind.is_none() != record.spec.kinds.is_any() {
+                continue;
+            }
             let measured = record
                 .measured
                 .get_or_insert_default()

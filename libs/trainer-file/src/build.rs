@@ -73,7 +73,7 @@ impl Reader<'_> {
 
     /// Refuses what has no meaning for this purpose.
     fn refuse_foreign(&self, written: &Written) -> Result<(), Fault> {
-        if self.purpose == Purpose::Replay && written.is_measured() {
+        if self.purpose == Purpose::Replay && written.is_measured() && written.kinds.is_none() {
             let problem = "missing: a replay follows curves, and can measure none";
             return Err(Fault::new("scaling", problem, form("scaling")));
         }

@@ -118,13 +118,17 @@ fn throughput(
 ) -> Result<(ScalingCurve, Option<ScalingCurve>), Fault> {
     let is_simulated = written.launcher.as_deref() == Some("simulated");
     if written.is_measured() {
-        if written.scaling.is_some() || written.kinds.is_some() {
-            let problem = "given beside scaling or kinds";
+        if written.scaling.is_some() {
+            let problem = "given beside scaling";
             return Err(Fault::new("profile", problem, "keep one of the two"));
         }
         if is_simulated {
             let problem = "a simulated trainer follows its curve: there is nothing to measure";
             return Err(Fault::new("profile", problem, form("scaling")));
+        }
+        // Rates by kind hold until control has measured them.
+        if let Some(fastest) = kinds.fastest() {
+            return Ok((fastest.clone(), aim.of(fastest)));
         }
         // One sample/s for each node, until control has measured rates. As with a known curve,
         // speed-up is the default objective: samples of different programs cannot be compared.
@@ -184,9 +188,10 @@ fn kinds(written: &Written) -> Result<KindRates, Fault> {
         let mut rate = None;
         for (name, value) in point {
             if name == "samples_per_s" {
-                if !(1e-9..=1e12).contains(value) {
+                // A rate of 0 says that it does not run there.
+                if *value != 0.0 && !(1e-9..=1e12).contains(value) {
                     return Err(refuse(format!(
-                        "together: samples_per_s is {value}: expected a number from 1e-9 to 1e12"
+                        "together: samples_per_s is {value}: expected 0, or a number from 1e-9 to 1e12"
                     )));
                 }
                 rate = Some(*value);

@@ -118,7 +118,7 @@ impl Harness {
         let dir = tempfile::tempdir().unwrap();
         let config = format!(
             "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"500ms\"\n[bus]\nurl = \"{}\"\n\
-             [agent]\ndead_man = \"{lease_timeout}\"\ngrace = \"500ms\"\nreport_every = \"200ms\"\n\
+             [agent]\nlease_timeout = \"{lease_timeout}\"\ngrace = \"500ms\"\nreport_every = \"200ms\"\n\
              pass_env = [\"SITE_N*\"]\nwork_dir = \"{}\"\n{more}\n",
             nats.url(),
             dir.path().join("work").display()

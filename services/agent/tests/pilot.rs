@@ -87,7 +87,7 @@ impl Pilot {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("train.py"), PROGRAM).unwrap();
         let config = format!(
-            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\ndead_man = \"{lease_timeout}\"\n\
+            "[cluster]\nid = \"c\"\n[control]\nrenew_every = \"1s\"\n[bus]\nurl = \"{}\"\n[agent]\nlease_timeout = \"{lease_timeout}\"\n\
              report_every = \"200ms\"\nhang_after = \"{hang_after}\"\nwork_dir = \"{}\"\n",
             nats.url(),
             dir.path().join("work").display()

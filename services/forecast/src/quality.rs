@@ -63,12 +63,12 @@ metrics! {
             "standard errors by which the mean place is below .5; 4 are significant";
         order_events: IntGauge = "lacuna_forecast_order_events",
             "departures used as evidence that nodes are taken in order";
-        announced_ends: IntGauge = "lacuna_forecast_hints",
+        announced_ends: IntGauge = "lacuna_forecast_announced_ends",
             "present holes with a planned start or reservation";
-        ends_by_outcome: IntCounterVec = "lacuna_forecast_hints_total",
+        ends_by_outcome: IntCounterVec = "lacuna_forecast_announced_ends_total",
             "planned starts and reservations, by kind and by whether they came true",
             by ["kind", "outcome"];
-        end_reliability: GaugeVec = "lacuna_forecast_hint_reliability",
+        end_reliability: GaugeVec = "lacuna_forecast_announced_end_reliability",
             "learnt probability that a planned start or reservation comes true, by kind", by ["kind"];
         anomalies: IntCounterVec = "lacuna_forecast_anomalies_total",
             "inputs that contradict each other, by kind", by ["kind"];

@@ -299,9 +299,9 @@ fn planned_starts_improve_a_forecast() {
         assert!(five["answered"].as_u64().unwrap() > 400, "{five}");
         five["brier"].as_f64().unwrap()
     };
-    let (plain, announced) = (brier("age"), brier("age + hints"));
+    let (plain, announced) = (brier("age"), brier("age + planned starts"));
     assert!(
         announced < 0.8 * plain,
-        "{announced} with hints, {plain} without"
+        "{announced} with planned starts, {plain} without"
     );
 }

@@ -28,6 +28,8 @@ const SHORTCUTS: [&str; 3] = [
 const GAPS: [f64; 10] = [
     0.0, 0.000_1, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5,
 ];
+/// Upper bounds for times of judgements, seconds, up to their limit.
+const JUDGEMENTS: [f64; 9] = [0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
 /// The outcome of a decision that came while another one was judged.
 pub(crate) const BUSY: &str = "busy";
 const TRAINERS: [&str; 8] = [
@@ -91,7 +93,7 @@ metrics! {
         judged_gap: Histogram = "lacuna_planner_judged_gap_ratio",
             "the most by which a judged decision lies below the best, relative to the bound", within GAPS;
         judged_seconds: Histogram = "lacuna_planner_judged_seconds",
-            "time of a judgement, off the path", within BOUNDS;
+            "time of a judgement, off the path", within JUDGEMENTS;
     }
 }
 

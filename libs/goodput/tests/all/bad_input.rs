@@ -1,7 +1,7 @@
 //! Input that makes no sense is refused with its place and a remedy.
 
 use lacuna_goodput::{
-    BatchRule, Bounds, Error, GoodputCurve, Layout, Noise, Observation, StepModel, best, fit,
+    BatchRule, Bounds, Error, GoodputCurve, Layout, Noise, Observation, StepFormula, best, fit,
 };
 
 const GOOD: [f64; 7] = [0.1, 0.01, 0.5, 0.1, 0.1, 0.01, 1.2];
@@ -40,16 +40,16 @@ fn noise_is_finite_and_none_is_worth_nothing() {
 
 #[test]
 fn models_have_finite_times() {
-    assert!(StepModel::new(GOOD).is_ok());
+    assert!(StepFormula::new(GOOD).is_ok());
     for i in 0..7 {
         for value in [f64::NAN, f64::INFINITY, -1.0, 11.0] {
             let mut other = GOOD;
             other[i] = value;
-            let refused = StepModel::new(other).is_err();
+            let refused = StepFormula::new(other).is_err();
             assert_eq!(refused, i == 6 || value != 11.0, "{i} {value}");
         }
     }
-    assert!(StepModel::new([0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]).is_err());
+    assert!(StepFormula::new([0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0]).is_err());
     assert!(Layout::new(0, 1, 1, 0).is_err() && Layout::new(2, 1, 1, 0).is_err());
     assert!(Layout::new(1, 1, 0, 0).is_err());
 }
@@ -63,7 +63,7 @@ fn bounds_do_not_contradict() {
     );
     assert!(Bounds::new(1, 1, (3, 2), false).is_err());
     assert!(Bounds::new(0, 1, (1, 2), false).is_err() && Bounds::new(1, 1, (0, 2), false).is_err());
-    let model = StepModel::new(GOOD).unwrap();
+    let model = StepFormula::new(GOOD).unwrap();
     let noise = Noise::of_scale(1.0).unwrap();
     let bounds = Bounds::new(16, 32, (8, 16), false).unwrap();
     assert!(best(&model, noise, &bounds, 1, 4).is_ok());

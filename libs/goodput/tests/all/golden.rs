@@ -1,6 +1,6 @@
 //! Rows that the published code gave, and rows of our formulas.
 
-use lacuna_goodput::{Bounds, Layout, Noise, StepModel, best};
+use lacuna_goodput::{Bounds, Layout, Noise, StepFormula, best};
 use lacuna_skip::{data, or_skip};
 use serde_json::Value;
 
@@ -19,9 +19,9 @@ fn count(row: &Value, key: &str) -> u32 {
     u32::try_from(row[key].as_u64().unwrap()).unwrap()
 }
 
-fn model(row: &Value) -> StepModel {
+fn model(row: &Value) -> StepFormula {
     let list: Vec<f64> = serde_json::from_value(row["params"].clone()).unwrap();
-    StepModel::new(list.try_into().unwrap()).unwrap()
+    StepFormula::new(list.try_into().unwrap()).unwrap()
 }
 
 fn close(found: f64, golden: f64) -> bool {

@@ -1,7 +1,7 @@
 //! Measured steps of five networks on nodes of four GPUs.
 
 use lacuna_goodput::{
-    BatchRule, Bounds, Fit, GoodputCurve, Layout, Noise, Observation, StepModel, StepProfile,
+    BatchRule, Bounds, Fit, GoodputCurve, Layout, Noise, Observation, StepFormula, StepProfile,
     StepTimes, fit,
 };
 use lacuna_skip::{data, or_skip};
@@ -41,7 +41,7 @@ fn fits_are_no_worse_than_the_published_ones_on_the_same_steps() {
         let order = [
             "alpha_c", "beta_c", "alpha_n", "beta_n", "alpha_r", "beta_r", "gamma",
         ];
-        let theirs = StepModel::new(order.map(|key| number(published, key))).unwrap();
+        let theirs = StepFormula::new(order.map(|key| number(published, key))).unwrap();
         let their_objective = Fit::objective_of(&theirs, &seen).unwrap();
         let ours = fit(&seen).unwrap();
         assert!(

@@ -1,11 +1,11 @@
 //! What holds for every model, batch and group.
 
 use lacuna_goodput::{
-    BatchRule, Bounds, Choice, GoodputCurve, Layout, Noise, Observation, StepModel, best, fit,
+    BatchRule, Bounds, Choice, GoodputCurve, Layout, Noise, Observation, StepFormula, best, fit,
 };
 use proptest::prelude::*;
 
-fn models() -> impl Strategy<Value = StepModel> {
+fn models() -> impl Strategy<Value = StepFormula> {
     let time = || 1e-3..1.0_f64;
     let more = || 1e-5..1e-2_f64;
     (
@@ -17,7 +17,7 @@ fn models() -> impl Strategy<Value = StepModel> {
         more(),
         1.0..10.0_f64,
     )
-        .prop_map(|(a, b, c, d, e, f, g)| StepModel::new([a, b, c, d, e, f, g]).unwrap())
+        .prop_map(|(a, b, c, d, e, f, g)| StepFormula::new([a, b, c, d, e, f, g]).unwrap())
 }
 
 proptest! {
@@ -93,7 +93,7 @@ proptest! {
 
 #[test]
 fn a_trainer_with_a_dear_network_has_a_table_that_dips() {
-    let model = StepModel::new([0.02, 7e-4, 0.3, 1e-3, 0.01, 1e-4, 1.3]).unwrap();
+    let model = StepFormula::new([0.02, 7e-4, 0.3, 1e-3, 0.01, 1e-4, 1.3]).unwrap();
     let bounds = Bounds::new(128, 512, (16, 256), false).unwrap();
     let noise = Noise::of_scale(20.0).unwrap();
     let table = GoodputCurve::new(&model, noise, &bounds, BatchRule::Best, (1, 8), 4).unwrap();

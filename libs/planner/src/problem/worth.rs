@@ -1,7 +1,7 @@
-//! Kinds of trainers: bounds, rates and values as tables.
+//! What nodes are worth to a trainer: bounds, rates and values as tables.
 //!
-//! A replay has one kind for all equal trainers, a planner one kind for each trainer. The kind
-//! makes the [`Candidate`] of a decision.
+//! A replay has one for all equal trainers, a planner one for each trainer. It makes the
+//! [`Candidate`] of a decision.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Costs {
     }
 }
 
-/// A kind of equal trainers.
+/// What nodes are worth to equal trainers.
 #[derive(Debug, Clone)]
 pub struct Worth {
     min: u32,

@@ -21,7 +21,7 @@ use crate::taught::taught;
 use crate::{PoolStep, PoolTrace, Progress, SimError};
 
 /// The end of the label of a predictor that hears of planned starts.
-const HINTS: &str = " + planned_starts";
+const PLANNED_STARTS: &str = " + planned starts";
 
 /// The forecast of one predictor for one hole.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,7 +173,7 @@ fn predictors(options: &SkillOptions, trace: &dyn PoolTrace) -> Result<Vec<Label
             order: options.order.clone(),
             ..HazardSettings::default()
         };
-        let hears = if options.planned_starts { HINTS } else { "" };
+        let hears = if options.planned_starts { PLANNED_STARTS } else { "" };
         let model = taught(model, settings, trace)?;
         all.push((format!("the model{hears}"), Box::new(model)));
     }
@@ -185,7 +185,7 @@ fn predictors(options: &SkillOptions, trace: &dyn PoolTrace) -> Result<Vec<Label
         .filter(|_| options.planned_starts)
     {
         let first = WithPlannedStarts::new(first.build());
-        all.push((format!("{label}{HINTS}"), Box::new(first)));
+        all.push((format!("{label}{PLANNED_STARTS}"), Box::new(first)));
     }
     Ok(all)
 }

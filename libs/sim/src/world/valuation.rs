@@ -116,7 +116,9 @@ impl Valuation {
             // What cannot be judged is compared with no change alone.
             let (found, bound) = judged.unwrap_or((plan.value, f64::INFINITY));
             let proven = bound - found <= judge::PROOF * bound.abs();
-            self.verified.unproven += u64::from(judged.is_ok() && !proven);
+            // Kinds of nodes have no such program. All else that is not judged is not proven.
+            let has_program = !matches!(judged, Err(judge::NotJudged::Kinds));
+            self.verified.unproven += u64::from(has_program && !proven);
             let best = found.max(plan.value);
             self.compare_plans((&request, settings), plan, (best, bound));
         }

@@ -372,11 +372,6 @@ gpu = { nodes = [1, 4], samples_per_s = [100.0, 350.0] }
             "max_nodes = 8\nscaling = { nodes = [1, 8], samples_per_s = [7.0, 9.0] }",
             "contradict",
         ),
-        (
-            "max_nodes = 8",
-            "max_nodes = 8\nprofile = true",
-            "beside scaling or kinds",
-        ),
     ] {
         let error = parse("t.toml", &text.replace(from, to))
             .unwrap_err()
@@ -649,7 +644,7 @@ fn a_value_at_its_end_is_right_or_an_error_with_line_key_and_remedy() {
     for (key, form, _) in of_texts {
         cases.push((key, form.replace('@', &format!("\"{long}\""))));
     }
-    for value in ["0", "-1", "nan", "inf", "1e13"] {
+    for value in ["-1", "nan", "inf", "1e13"] {
         let line = format!("together = [{{ cpu = 1, gpu = 1, samples_per_s = {value} }}]\n{kinds}");
         cases.push(("kinds", line));
     }

@@ -17,7 +17,7 @@ use crate::controller::{Controller, Refusal, RefusalKind};
 pub(super) const BROKEN: &str = "its trainer cannot use these kinds of nodes together";
 
 /// Whether a trainer can train on these nodes, or they are none.
-pub(super) fn can_use<'a>(
+pub(in crate::controller) fn can_use<'a>(
     spec: &TrainerSpec,
     nodes: impl IntoIterator<Item = &'a NodeId>,
     kinds: &NodeKinds,

@@ -75,7 +75,7 @@ pub use effect::{Effect, LeaseResult, LeaseWrite, Note, Refusal, RefusalKind};
 pub use input::{Input, Taken, Tick};
 pub use loaders::WORTH as LOADER_WORTH;
 pub use on_demand::NO_PILOT;
-pub use view::{Apart, NodeState, Tally, TrainersView};
+pub use view::{Apart, HeldNode, Tally, TrainersView};
 pub use withholding::Use;
 
 use lacuna_model::{NodeKinds, Topology};

@@ -10,7 +10,7 @@ use lacuna_model::{
 use crate::Now;
 use crate::controller::nodes::Node;
 use crate::controller::trainers::{Trainer, all_nodes};
-use crate::controller::{Apart, Controller, NodeState, Tally, TrainersView};
+use crate::controller::{Apart, Controller, HeldNode, Tally, TrainersView};
 use crate::measure::{self, Worked};
 
 impl Controller {
@@ -138,12 +138,12 @@ impl Controller {
 
     /// All nodes that were ever in the pool or under a lease, sorted.
     #[must_use]
-    pub fn node_views(&self, now: Now) -> Vec<NodeState> {
+    pub fn node_views(&self, now: Now) -> Vec<HeldNode> {
         let others = self.nodes.counterparts(now);
         let view = |(id, node): (&NodeId, &Node)| {
             let status = node.agent().status();
             let heard = status.and(node.agent().heard());
-            NodeState {
+            HeldNode {
                 node: id.clone(),
                 idle_since: node.idle_since(),
                 trainer: node.lease().owner().cloned(),

@@ -28,7 +28,7 @@ pub struct TrainersView {
 
 /// One node, as control sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NodeState {
+pub struct HeldNode {
     /// The node.
     pub node: NodeId,
     /// Since when it is a hole.

@@ -62,7 +62,7 @@ Takes any log of a batch scheduler: Standard Workload Format, Slurm (sacct, jobc
 slurmctld.log, sinfo), PBS, LSF, states of nodes, or a list of holes
 (node,idle_from,idle_until,censored, in Unix seconds). A simulated batch scheduler places jobs
 that name no nodes. `lacuna holes` has more switches for reading a log, and writes a list of holes.
-Trainers are one JSON object a line; without --trainers, an endless stream of trainers trains
+Trainers are a submit file, or the same keys as JSON lines; without --trainers, an endless stream trains
 ShuffleNet on ImageNet, with the curve and the costs of the paper (arXiv 2106.12091). All files may
 be compressed.
 An objective may be an expression of n (nodes), rate (samples/s on n nodes), rate1, speedup,

@@ -194,7 +194,7 @@ fn a_forecast_that_does_not_go_together_is_refused() {
 fn a_forecast_prints_and_reads_back() {
     let text = "[forecast]\npredictor = \"persistence\"\norder = \"weights\"\n\
                 order_file = \"/etc/weights\"\nmodel_dir = \"/var/lib/models\"\nmodel = \"/etc/model.lacuna\"\n\
-                save_every = \"1m\"\nhints = false\nfallback = false\n";
+                save_every = \"1m\"\nplanned_starts = false\nfallback = false\n";
     let config = Config::parse(text, Path::new("x")).unwrap();
     config.check().unwrap();
     let again = Config::parse(&config.print().unwrap(), Path::new("x")).unwrap();
@@ -207,7 +207,7 @@ fn without_a_word_plans_are_made_by_forecasts_where_these_say_enough() {
     let config = parse("").unwrap();
     assert_eq!(config.planner.policy, Policy::Auto);
     let text = "[planner]\npolicy = \"forecast\"\n[planner.forecasting]\nhorizon = \"5m\"\n\
-                hysteresis = 1.5\nscenarios = 16\nrepool = false\nrefuse = false\n";
+                hysteresis = 1.5\nscenarios = 16\nreplace = false\nrefuse = false\n";
     let planner = parse(text).unwrap().own.planner;
     assert_eq!(planner.policy, Policy::Forecast);
     assert_eq!(planner.forecasting.horizon, Span::from_secs(300));

@@ -181,7 +181,7 @@ fn judged(judged: &JudgedPlan, as_of: Timestamp) -> String {
         _ => String::new(),
     };
     format!(
-        "plan {}, {} earlier: {} below the bound on any plan{known}",
+        "decision {}, {} earlier: {} below the judge's bound{known}",
         judged.generation.0,
         as_of.since(judged.as_of),
         percent(judged.gap)
@@ -379,11 +379,11 @@ mod tests {
         };
         assert_eq!(
             line(0.003, 0.001),
-            "judged     plan 12, 5m00s earlier: 0.30 % below the bound on any plan; a plan 0.10 % better is known"
+            "judged     decision 12, 5m00s earlier: 0.30 % below the judge's bound; a plan 0.10 % better is known"
         );
         assert_eq!(
             line(0.003, 0.0),
-            "judged     plan 12, 5m00s earlier: 0.30 % below the bound on any plan"
+            "judged     decision 12, 5m00s earlier: 0.30 % below the judge's bound"
         );
     }
 

@@ -26,7 +26,7 @@ const SHOWS: &str = "The output";
 Examples:
   lacuna-lab forecast eval holes.csv.gz --train-until 2021-02-15T00:08:52Z
   lacuna-lab forecast eval sinfo.txt.gz --time-zone Europe/Warsaw --train-until 50%
-  lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --planned_starts --report skill.html
+  lacuna-lab forecast eval theta_2022.swf.gz --machine-nodes 4392 --planned-starts --report skill.html
   lacuna-lab forecast eval holes.csv.gz --predictor hazard --order nodes.txt --freeze --json
   lacuna-lab forecast eval holes.csv.gz --first-nodes 1024 --predictor constant=10m
   lacuna-lab forecast eval holes.csv.gz --from 2021-02-15T00:00:00Z --model model.lacuna

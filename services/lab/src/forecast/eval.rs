@@ -36,10 +36,10 @@ pub(super) fn run(args: &EvalArgs) -> Result<()> {
     } = load(&log, &mut bar)?;
     if args.planned_starts && args.planned.is_none() && log_summary.kind != HoleSource::Simulated {
         return Err(CliError::failed(format!(
-            "--planned_starts: {} has the history of its nodes, but no planned starts",
+            "--planned-starts: {} has the history of its nodes, but no planned starts",
             log.file.display()
         ))
-        .remedy("name its planned starts with --planned, or leave --planned_starts out"));
+        .remedy("name its planned starts with --planned, or leave --planned-starts out"));
     }
     let recording = recording.as_ref();
     options.train_until = args.train_until(&log.file, recording)?;

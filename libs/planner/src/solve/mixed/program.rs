@@ -36,6 +36,9 @@ type Nodes = [u64; MOST_KINDS];
 /// The states after one trainer: the key of each, and the option that led there.
 type Layer = Vec<(u32, u32)>;
 
+/// The most states, of 12 bytes each.
+const MOST_CELLS: u64 = 1 << 24;
+
 /// Looks for an answer better than the known one.
 pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
     let bar = frame.gap - frame.tolerance;
@@ -48,8 +51,7 @@ pub(super) fn improve(lists: &[Vec<Choice>], frame: &Frame) -> Ended {
     open.sort_by_key(|(_, list)| list.len());
     let radix = frame.nodes.map(|nodes| u64::from(nodes) + 1);
     let cells = radix.into_iter().try_fold(1_u64, u64::checked_mul);
-    let Some(cells) = cells.filter(|cells| *cells <= frame.steps && *cells < u64::from(u32::MAX))
-    else {
+    let Some(cells) = cells.filter(|cells| *cells <= frame.steps.min(MOST_CELLS)) else {
         return Ended::OutOfSteps;
     };
     let cells = cells as usize;

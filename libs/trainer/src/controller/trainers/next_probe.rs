@@ -7,6 +7,7 @@ use lacuna_model::{
 use lacuna_rates::{Rates, Site};
 
 use crate::Now;
+use crate::controller::kinds::can_use;
 use crate::controller::trainers::parked::{all_nodes, parked};
 use crate::controller::trainers::reach::Reach;
 use crate::controller::trainers::trainer::Trainer;
@@ -132,7 +133,10 @@ pub(crate) fn next_probe(
     let mut open = candidates(record, topology);
     open.retain(|nodes| {
         let at = place(nodes);
-        !is_settled(known, at) && !is_replayed(known, at) && !sums.was_in_vain(at)
+        can_use(&record.spec, nodes.iter(), kinds)
+            && !is_settled(known, at)
+            && !is_replayed(known, at)
+            && !sums.was_in_vain(at)
     });
     let mut open = open.into_iter();
     let size = |nodes: &Vec<NodeId>| nodes.len() as u32;

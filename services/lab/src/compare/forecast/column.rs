@@ -66,7 +66,7 @@ pub(super) const COLUMNS: [Column; 13] = [
     ),
     column(
         "no-replace",
-        "no re-pool",
+        "no replacing",
         Purpose::Without,
         &["--policy", "forecast", "--no-replace"],
     ),
