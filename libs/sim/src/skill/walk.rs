@@ -173,7 +173,11 @@ fn predictors(options: &SkillOptions, trace: &dyn PoolTrace) -> Result<Vec<Label
             order: options.order.clone(),
             ..HazardSettings::default()
         };
-        let hears = if options.planned_starts { PLANNED_STARTS } else { "" };
+        let hears = if options.planned_starts {
+            PLANNED_STARTS
+        } else {
+            ""
+        };
         let model = taught(model, settings, trace)?;
         all.push((format!("the model{hears}"), Box::new(model)));
     }

@@ -199,7 +199,8 @@ fn announced_ends_shape_the_forecasts_and_false_ones_are_counted() {
         machine.now += 3700;
         tick(&bus, slow(machine.now)).await;
         send(&bus, &machine.word(planned(Vec::new())), "").await;
-        let count = "lacuna_forecast_announced_ends_total{kind=\"planned\",outcome=\"proved_false\"}";
+        let count =
+            "lacuna_forecast_announced_ends_total{kind=\"planned\",outcome=\"proved_false\"}";
         service.until(count, |s| s.metric(count) == 1.0).await;
         let reliability = "lacuna_forecast_announced_end_reliability{kind=\"planned\"}";
         assert!(service.metric(reliability) < 0.5);

@@ -64,9 +64,10 @@ impl Learnt {
         let Some((table, unit)) = table(record, kind, learning, self.most_nodes) else {
             return false;
         };
-        let is_of_another_kind = (record.goodput.as_deref()).is_some_and(|old| old.kind.as_ref() != kind);
-        let is_news = is_of_another_kind
-            || (self.published.as_ref()).is_none_or(|old| table.is_news(old));
+        let is_of_another_kind =
+            (record.goodput.as_deref()).is_some_and(|old| old.kind.as_ref() != kind);
+        let is_news =
+            is_of_another_kind || (self.published.as_ref()).is_none_or(|old| table.is_news(old));
         if is_news {
             record.goodput = Some(Box::new(Goodput {
                 at,
