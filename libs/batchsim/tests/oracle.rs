@@ -1,5 +1,4 @@
 //! The simulator against a slow batch scheduler that shares no code with it.
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 use crate::common::{audit, blocks, outages, reservations, seeded, walk, workloads};
 use crate::slow::{Placed, Slow};

@@ -1,5 +1,6 @@
 //! An independent EASY scheduler that steps second by second over tables of free nodes. It shares
 //! no code with the simulator and is not optimised.
+#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 use lacuna_batchsim::{Backfill, BatchJob, Layout, Machine, NodeRange, Overrun};
 

@@ -202,7 +202,7 @@ fn a_program_loses_the_steps_that_it_does_again_and_the_seconds_it_stalls() {
     w.close(3);
     let record = w.record("a");
     // 12 s at the 356 samples/s of its curve would be 4,272 samples lost.
-    let known = lacuna_rates::Rates::of(&record);
+    let known = lacuna_rates::Rates::of(record);
     let rates = Rates {
         before: known.near(4),
         after: known.near(3),

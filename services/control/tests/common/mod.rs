@@ -1,5 +1,7 @@
 //! Shared by the tests of control.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use lacuna_control_service::{Config, Sections, run};
 use lacuna_model::ClusterId;
 use lacuna_runtime::NoArgs;

@@ -162,7 +162,7 @@ fn outcome(cluster: &Cluster, known_after_s: f64) -> Result<Outcome> {
     let max = record.spec.max_nodes;
     Ok(Outcome {
         sizes: cluster.sizes.clone(),
-        curve: lacuna_rates::Rates::of(&record).curve().table(max),
+        curve: lacuna_rates::Rates::of(record).curve().table(max),
         spent_node_s: record.measured.as_deref().map_or(0.0, |m| m.spent_node_s),
         known_after_s,
     })
