@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use lacuna_cli::Config;
 use lacuna_model::{
-    Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
-    Work,
+    NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::{Bus, Stopwatch};
@@ -42,25 +41,13 @@ pub(super) fn config(dir: &Path) -> Config {
 
 pub(super) fn trainer(n: usize) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(format!("t{n}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
         max_nodes: 16,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.2,
-            down_s: 0.1,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(0.2, 0.1),
         work: Work::Samples(1e12),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(format!("t{n}")).unwrap(),
+            ScalingCurve::new([(1, 100.0), (4, 370.0), (16, 1300.0)]).unwrap(),
+        )
     }
 }
 

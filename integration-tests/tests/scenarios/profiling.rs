@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use lacuna_cli::Config;
 use lacuna_model::{
-    Basis, Directory, Distance, Elastic, Launch, MeasuredRate, Phase, RescaleCost, ScalingCurve,
-    Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Basis, Elastic, Launch, MeasuredRate, Phase, Program, RescaleCost, ScalingCurve, Span,
+    TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_rates::Rates;
 use lacuna_testkit::or_skip;
@@ -53,38 +53,25 @@ fn network(python: &str, name: &str, nodes: (u32, u32)) -> TrainerSpec {
     let args = std::iter::once(script.display().to_string());
     let path = package().join("src").display().to_string();
     TrainerSpec {
-        id: TrainerId::new(name).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
         min_nodes: nodes.0,
         max_nodes: nodes.1,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::linear(1.0, nodes.1).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.5,
-            down_s: 0.5,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        launch: Launch::Command {
+        rescale: RescaleCost::of(0.5, 0.5),
+        launch: Launch::Command(Program {
             program: python.to_owned(),
             args: args.chain(own.map(str::to_owned)).collect(),
             env: BTreeMap::from([
                 ("PYTHONPATH".to_owned(), path),
                 ("OMP_NUM_THREADS".to_owned(), "1".to_owned()),
             ]),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
             family: Some(name.to_owned()),
             elastic: Elastic::REGROUP,
-        },
+            ..Program::default()
+        }),
+        ..TrainerSpec::simulated(
+            TrainerId::new(name).unwrap(),
+            ScalingCurve::linear(1.0, nodes.1).unwrap(),
+        )
     }
 }
 
@@ -230,13 +217,13 @@ done
 async fn a_replayed_step_changes_the_plan_for_a_size_that_was_never_tried() {
     let cluster = cluster(4, 0.0).await;
     let mut narrow = network("/bin/sh", "narrow", (1, 2));
-    if let Launch::Command {
+    if let Launch::Command(Program {
         args,
         env,
         checkpoint_dir,
         elastic,
         ..
-    } = &mut narrow.launch
+    }) = &mut narrow.launch
     {
         *args = vec!["-c".to_owned(), format!("{STEPS}{REPORTS}")];
         env.clear();

@@ -6,10 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lacuna_cli::Config;
-use lacuna_model::{
-    Directory, Distance, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-};
-use lacuna_model::{TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{Launch, Phase, Program, RescaleCost, ScalingCurve, Span, TrainerId};
+use lacuna_model::{TrainerRecord, TrainerSpec};
 use lacuna_wire::address;
 use lacuna_wire::msg::{Reply, Request};
 
@@ -48,35 +46,17 @@ fn trainer(dir: &Path) -> TrainerSpec {
     let script = dir.join("train.sh");
     std::fs::write(&script, SCRIPT).unwrap();
     TrainerSpec {
-        id: id(),
         owner: Some("ada".to_owned()),
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
         max_nodes: 2,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.5,
-            down_s: 0.5,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        launch: Launch::Command {
+        rescale: RescaleCost::of(0.5, 0.5),
+        launch: Launch::Command(Program {
             program: "/bin/sh".to_owned(),
             args: vec![script.display().to_string()],
             env: BTreeMap::from([("GOAL".to_owned(), GOAL.to_string())]),
             checkpoint_dir: Some(dir.display().to_string()),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: lacuna_model::Elastic::Restart,
-        },
+            ..Program::default()
+        }),
+        ..TrainerSpec::simulated(id(), ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap())
     }
 }
 

@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lacuna_cli::Config;
-use lacuna_model::{
-    Directory, Distance, Elastic, Launch, Phase, RescaleCost, ScalingCurve, Span, Timestamp,
-};
-use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec, Work};
+use lacuna_model::{Elastic, Launch, Phase, Program, RescaleCost, ScalingCurve, Span};
+use lacuna_model::{TrainerId, TrainerRecord, TrainerSpec};
 use lacuna_testkit::or_skip;
 pub(super) use lacuna_testkit::torch_python as python;
 use lacuna_wire::msg::{Reply, Request};
@@ -201,25 +199,9 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
         Elastic::Restart | Elastic::Regroup { .. } => (python.to_owned(), Some(script)),
     };
     TrainerSpec {
-        id: TrainerId::new("counted").unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
         max_nodes: 3,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new([(1, 100.0), (3, 280.0)]).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.2,
-            down_s: 0.2,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        launch: Launch::Command {
+        rescale: RescaleCost::of(0.2, 0.2),
+        launch: Launch::Command(Program {
             program,
             args: first.into_iter().chain(own).collect(),
             env: BTreeMap::from([
@@ -231,12 +213,13 @@ fn trainer(python: &str, dir: &Path, elastic: Elastic, epochs: usize) -> Trainer
                 ("PROGRAM_SEED".to_owned(), "7".to_owned()),
             ]),
             checkpoint_dir: Some(folder),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
             elastic,
-        },
+            ..Program::default()
+        }),
+        ..TrainerSpec::simulated(
+            TrainerId::new("counted").unwrap(),
+            ScalingCurve::new([(1, 100.0), (3, 280.0)]).unwrap(),
+        )
     }
 }
 
@@ -299,7 +282,7 @@ async fn nodes_of_tables_take_no_rank_and_the_steps_of_the_others_count_to_the_e
     let dir = tempfile::tempdir().unwrap();
     let mut spec = trainer(&python, dir.path(), Elastic::REGROUP, 1);
     (spec.min_nodes, spec.max_nodes) = (3, 3);
-    if let Launch::Command { args, env, .. } = &mut spec.launch {
+    if let Launch::Command(Program { args, env, .. }) = &mut spec.launch {
         let script = package().join("tests/tabled.py").display().to_string();
         let into = dir.path().display().to_string();
         *args = [&script, "--into", &into, "--steps", "20", "--pause", "0.1"]

@@ -10,8 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use lacuna_model::{
-    ClusterId, Distance, Launch, Phase, RescaleCost, ScalingCurve, Timestamp, TrainerId,
-    TrainerRecord, TrainerSpec, Work,
+    ClusterId, Phase, RescaleCost, ScalingCurve, TrainerId, TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_runtime::{Bus, Stopwatch};
 use lacuna_testkit::{TestNats, connect};
@@ -32,25 +31,14 @@ pub(crate) struct Fleet {
 /// A trainer of a second's work.
 pub(crate) fn trainer(name: &str) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(name.to_lowercase()).unwrap(),
         owner: Some("ada".to_owned()),
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
         max_nodes: 2,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.1,
-            down_s: 0.1,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(0.1, 0.1),
         work: Work::Samples(150.0),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(name.to_lowercase()).unwrap(),
+            ScalingCurve::new([(1, 100.0), (2, 190.0)]).unwrap(),
+        )
     }
 }
 

@@ -83,7 +83,7 @@ pub use step_costs::{
 pub use time::{Span, SpanError, Timestamp};
 pub use token::Token;
 pub use topology::{Tier, Topology, TopologyError};
-pub use trainer::{Directory, Elastic, Launch, RescaleCost, SpecError, TrainerSpec, Work};
+pub use trainer::{Directory, Elastic, Launch, Program, RescaleCost, SpecError, TrainerSpec, Work};
 pub use tries::{FailedOn, Rest, Tries};
 pub use trouble::{Blame, Trouble, TroubleKind, Troubled};
 pub use verdict::{HoleVerdict, OwnerShare, TrainerVerdict, Verdict};

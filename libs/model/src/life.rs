@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Progress, RunId, StepCosts,
-    Timestamp, TrainerSpec, Tries, is_default,
+    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Program, Progress, RunId,
+    StepCosts, Timestamp, TrainerSpec, Tries, is_default,
 };
 
 /// The phase of a trainer's life.
@@ -301,7 +301,7 @@ impl TrainerRecord {
     /// `checkpoint_dir`; any other one goes on from its newest checkpoint.
     #[must_use]
     pub fn unsaved_s(&self, now: Timestamp) -> f64 {
-        let Launch::Command { checkpoint_dir, .. } = &self.spec.launch else {
+        let Launch::Command(Program { checkpoint_dir, .. }) = &self.spec.launch else {
             return 0.0;
         };
         let unsaved = match (checkpoint_dir.is_some(), self.spec.launch.regroups()) {
@@ -324,7 +324,7 @@ impl TrainerRecord {
     /// none when it is asked to leave.
     #[must_use]
     pub fn starts_over(&self) -> bool {
-        let Launch::Command { checkpoint_dir, .. } = &self.spec.launch else {
+        let Launch::Command(Program { checkpoint_dir, .. }) = &self.spec.launch else {
             return false;
         };
         let saves = checkpoint_dir.is_some() && self.spec.launch.regroups();

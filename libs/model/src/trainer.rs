@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Seconds of lost training when the nodes of a trainer change.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RescaleCost {
     /// Cost of growing, in seconds at the rate before.
     pub up_s: f64,
@@ -25,6 +25,16 @@ pub struct RescaleCost {
 }
 
 impl RescaleCost {
+    /// Costs of growing and of shrinking in seconds; a start costs what its launcher suggests.
+    #[must_use]
+    pub const fn of(up_s: f64, down_s: f64) -> Self {
+        Self {
+            up_s,
+            down_s,
+            start_s: None,
+        }
+    }
+
     /// All costs times `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
@@ -53,38 +63,42 @@ pub enum Launch {
     /// No process: progress follows the scaling curve, and rescale costs are stalls.
     Simulated,
     /// Any program, one process on each node. Progress is read from a file of JSON lines.
-    Command {
-        /// The program, looked up in `PATH`.
-        program: String,
-        /// Its arguments.
-        #[serde(default)]
-        args: Vec<String>,
-        /// Environment variables in addition to those of the agent (`LACUNA_*`).
-        #[serde(default)]
-        env: BTreeMap<String, String>,
-        /// The folder of checkpoints, if the program writes any.
-        #[serde(default)]
-        checkpoint_dir: Option<String>,
-        /// The folder in which it runs.
-        #[serde(default, skip_serializing_if = "Directory::is_of_node")]
-        directory: Directory,
-        /// Files of the nodes with further environment variables, a `NAME=value` on each line. Each
-        /// node reads them as the program's account, so no message or record has what they hold.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        environment_from: Vec<String>,
-        /// Whether the scaling curve is measured while it trains. The submitted curve is then only
-        /// an assumption.
-        #[serde(default, skip_serializing_if = "is_false")]
-        profile: bool,
-        /// Trainers of one owner and one family are assumed to scale alike, so measurements of one
-        /// hold for the next. Without a family, trainers with the same command line, environment
-        /// and launcher are.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        family: Option<String>,
-        /// How the program handles a change of its nodes.
-        #[serde(default, skip_serializing_if = "Elastic::is_restart")]
-        elastic: Elastic,
-    },
+    Command(Program),
+}
+
+/// The program of a trainer, and how it is started.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// The program, looked up in `PATH`.
+    pub program: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// Environment variables in addition to those of the agent (`LACUNA_*`).
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The folder of checkpoints, if the program writes any.
+    #[serde(default)]
+    pub checkpoint_dir: Option<String>,
+    /// The folder in which it runs.
+    #[serde(default, skip_serializing_if = "Directory::is_of_node")]
+    pub directory: Directory,
+    /// Files of the nodes with further environment variables, a `NAME=value` on each line. Each
+    /// node reads them as the program's account, so no message or record has what they hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environment_from: Vec<String>,
+    /// Whether the scaling curve is measured while it trains. The submitted curve is then only
+    /// an assumption.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub profile: bool,
+    /// Trainers of one owner and one family are assumed to scale alike, so measurements of one
+    /// hold for the next. Without a family, trainers with the same command line, environment
+    /// and launcher are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// How the program handles a change of its nodes.
+    #[serde(default, skip_serializing_if = "Elastic::is_restart")]
+    pub elastic: Elastic,
 }
 
 /// The folder in which a program runs.
@@ -166,7 +180,7 @@ impl Launch {
     pub const TABLE_NODES: &str = "LACUNA_TABLE_NODES";
 
     fn bytes(&self) -> usize {
-        let Self::Command {
+        let Self::Command(Program {
             program,
             args,
             env,
@@ -176,7 +190,7 @@ impl Launch {
             family,
             profile: _,
             elastic: _,
-        } = self
+        }) = self
         else {
             return 0;
         };
@@ -199,7 +213,7 @@ impl Launch {
         let path = Path::new(checkpoint);
         let goes_up = path.components().any(|part| part == Component::ParentDir);
         let folder = match self {
-            Self::Command { checkpoint_dir, .. } => checkpoint_dir.as_deref(),
+            Self::Command(Program { checkpoint_dir, .. }) => checkpoint_dir.as_deref(),
             Self::Simulated => None,
         };
         let is_below = folder.is_some_and(|folder| path.starts_with(folder));
@@ -211,10 +225,10 @@ impl Launch {
     pub const fn by_torchrun(&self) -> bool {
         matches!(
             self,
-            Self::Command {
+            Self::Command(Program {
                 elastic: Elastic::Torchrun { .. },
                 ..
-            }
+            })
         )
     }
 
@@ -223,7 +237,7 @@ impl Launch {
     #[must_use]
     pub fn ranks_itself(&self) -> bool {
         let of_tables =
-            matches!(self, Self::Command { env, .. } if env.contains_key(Self::TABLE_NODES));
+            matches!(self, Self::Command(own) if own.env.contains_key(Self::TABLE_NODES));
         of_tables || self.by_torchrun()
     }
 
@@ -232,10 +246,10 @@ impl Launch {
     pub const fn regroups(&self) -> bool {
         matches!(
             self,
-            Self::Command {
+            Self::Command(Program {
                 elastic: Elastic::Regroup { .. },
                 ..
-            }
+            })
         )
     }
 
@@ -244,7 +258,7 @@ impl Launch {
     pub const fn workers_per_node(&self) -> u32 {
         match self {
             Self::Simulated => 1,
-            Self::Command { elastic, .. } => elastic.workers_per_node(),
+            Self::Command(Program { elastic, .. }) => elastic.workers_per_node(),
         }
     }
 }
@@ -391,6 +405,30 @@ pub enum SpecError {
 }
 
 impl TrainerSpec {
+    /// A simulated trainer without an end, on 1 node up to those of its curve. Changes cost it
+    /// nothing. Others are written as this one with what they have besides:
+    /// `TrainerSpec { min_nodes: 2, ..TrainerSpec::simulated(id, throughput) }`.
+    #[must_use]
+    pub fn simulated(id: TrainerId, throughput: ScalingCurve) -> Self {
+        Self {
+            id,
+            owner: None,
+            priority: 0,
+            weight: None,
+            deadline: None,
+            submit: Timestamp::default(),
+            min_nodes: 1,
+            max_nodes: throughput.last_nodes(),
+            throughput,
+            distance: Distance::default(),
+            kinds: KindRates::default(),
+            objective: None,
+            rescale: RescaleCost::default(),
+            work: Work::UntilExit,
+            launch: Launch::Simulated,
+        }
+    }
+
     /// The trainer where all nodes are of one kind: it has the curve of this kind, and needs the
     /// nodes on which it can train at all. Without such a curve only its rates by kind are gone.
     #[must_use]
@@ -530,7 +568,7 @@ impl TrainerSpec {
     /// Whether its owner asked for measurements of its scaling curve.
     #[must_use]
     pub const fn is_profiled(&self) -> bool {
-        matches!(self.launch, Launch::Command { profile: true, .. })
+        matches!(self.launch, Launch::Command(Program { profile: true, .. }))
     }
 
     /// The owner that it names, else the user who submits it.
@@ -552,40 +590,28 @@ mod tests {
 
     fn spec(start_s: Option<f64>) -> TrainerSpec {
         TrainerSpec {
-            id: TrainerId::new("a").unwrap(),
-            owner: None,
-            priority: 0,
-            weight: None,
-            deadline: None,
-            submit: Timestamp::default(),
             min_nodes: 2,
             max_nodes: 4,
-            distance: Distance::default(),
-            kinds: KindRates::default(),
-            throughput: ScalingCurve::linear(10.0, 4).unwrap(),
-            objective: None,
             rescale: RescaleCost {
                 up_s: 18.0,
                 down_s: 12.0,
                 start_s,
             },
-            work: Work::UntilExit,
-            launch: Launch::Simulated,
+            ..TrainerSpec::simulated(
+                TrainerId::new("a").unwrap(),
+                ScalingCurve::linear(10.0, 4).unwrap(),
+            )
         }
     }
 
     #[test]
     fn a_checkpoint_lies_below_the_programs_folder() {
-        let program = |folder: Option<&str>| Launch::Command {
-            program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: folder.map(str::to_owned),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: Elastic::Restart,
+        let program = |folder: Option<&str>| {
+            Launch::Command(Program {
+                program: "train".to_owned(),
+                checkpoint_dir: folder.map(str::to_owned),
+                ..Program::default()
+            })
         };
         let (with, without) = (program(Some("/scratch/ann")), program(None));
         for own in ["/scratch/ann/step-9", "/scratch/ann", "step-9", "runs/9"] {
@@ -662,17 +688,11 @@ mod tests {
     #[test]
     fn a_node_has_at_least_one_worker_and_one_is_not_written() {
         let of = |elastic| {
-            let launch = Launch::Command {
+            let launch = Launch::Command(Program {
                 program: "train".to_owned(),
-                args: Vec::new(),
-                env: BTreeMap::new(),
-                checkpoint_dir: None,
-                directory: Directory::default(),
-                environment_from: Vec::new(),
-                profile: false,
-                family: None,
                 elastic,
-            };
+                ..Program::default()
+            });
             TrainerSpec {
                 launch,
                 ..spec(None)
@@ -703,17 +723,11 @@ mod tests {
     #[test]
     fn a_specification_that_is_too_long_is_refused() {
         let of = |args: Vec<String>| TrainerSpec {
-            launch: Launch::Command {
+            launch: Launch::Command(Program {
                 program: "train".to_owned(),
                 args,
-                env: BTreeMap::new(),
-                checkpoint_dir: None,
-                directory: Directory::default(),
-                environment_from: Vec::new(),
-                profile: false,
-                family: None,
-                elastic: Elastic::Restart,
-            },
+                ..Program::default()
+            }),
             ..spec(None)
         };
         let most = TrainerSpec::MOST_BYTES;

@@ -193,22 +193,19 @@ fn signed(text: &str) -> Vec<u8> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::Elastic;
+    use lacuna_model::{Elastic, Program};
 
     use super::*;
 
     fn launch(program: &str) -> Launch {
-        Launch::Command {
+        Launch::Command(Program {
             program: program.to_owned(),
             args: vec!["--epochs".to_owned(), "9".to_owned()],
             env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
             checkpoint_dir: Some("/scratch/ann".to_owned()),
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
             elastic: Elastic::REGROUP,
-        }
+            ..Program::default()
+        })
     }
 
     fn cluster(name: &str) -> ClusterId {

@@ -260,11 +260,7 @@ mod tests {
         let one = |(name, names): &(&str, &[&str])| {
             let planned = Planned {
                 nodes: nodes(names),
-                rescale: RescaleCost {
-                    up_s,
-                    down_s,
-                    start_s: None,
-                },
+                rescale: RescaleCost::of(up_s, down_s),
             };
             (TrainerId::new(name).unwrap(), planned)
         };

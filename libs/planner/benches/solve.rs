@@ -5,9 +5,8 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use lacuna_model::{
-    Distance, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Policy, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
-    Work,
+    Forecast, Generation, Hole, NodeChoice, NodeId, Phase, Policy, Pool, PooledHole, RescaleCost,
+    RunId, ScalingCurve, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::choose::assign;
@@ -168,26 +167,12 @@ fn state(nodes: u32) -> Option<(Pool, Vec<TrainerRecord>)> {
             run: RunId(1),
             ..TrainerRecord::new(
                 TrainerSpec {
-                    id: TrainerId::new(format!("t{j}")).ok()?,
-                    owner: None,
-                    weight: None,
-                    deadline: None,
-                    priority: 0,
-                    submit: Timestamp::default(),
-                    min_nodes: 1,
                     max_nodes: 128,
-                    distance: Distance::default(),
-                    kinds: lacuna_model::KindRates::default(),
-                    throughput: ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)])
-                        .ok()?,
-                    objective: None,
-                    rescale: RescaleCost {
-                        up_s: 18.0,
-                        down_s: 12.0,
-                        start_s: None,
-                    },
-                    work: Work::UntilExit,
-                    launch: Launch::Simulated,
+                    rescale: RescaleCost::of(18.0, 12.0),
+                    ..TrainerSpec::simulated(
+                        TrainerId::new(format!("t{j}")).ok()?,
+                        ScalingCurve::new([(1, 2831.0), (64, 145_081.5), (128, 2.7e5)]).ok()?,
+                    )
                 },
                 u64::from(j),
             )

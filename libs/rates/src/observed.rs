@@ -13,7 +13,7 @@
 //! makes a new plan.
 //!
 //! Rates and costs (`costs.rs`) stand in `TrainerRecord.measured` with spread, count and age, so
-//! they outlive control. A rate holds for others of the owner and family (`Launch::Command.family`,
+//! they outlive control. A rate holds for others of the owner and family (`Program.family`,
 //! else the same command line, environment and launcher) until they have measured the same count.
 //! Each verdict of a plan says whether the rate at the size given was measured, lies between
 //! measured ones, is replayed, or is assumed (`TrainerVerdict.basis`).

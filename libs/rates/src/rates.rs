@@ -384,7 +384,7 @@ impl<'a> Rates<'a> {
     fn submitted_start_s(&self) -> f64 {
         let grows = || match self.spec.launch {
             Launch::Simulated => 0.0,
-            Launch::Command { .. } => self.changes().up_s,
+            Launch::Command(_) => self.changes().up_s,
         };
         self.spec.rescale.start_s.unwrap_or_else(grows)
     }
@@ -443,8 +443,8 @@ impl<'a> Rates<'a> {
 #[cfg(test)]
 mod tests {
     use lacuna_model::{
-        CurvePoint, Directory, Elastic, Goodput, GoodputAt, Judged, KindRates, Loading,
-        MeasuredPause, MeasuredRate, MeasuredStart, RunId, StepModel, TrainerId, Work,
+        CurvePoint, Elastic, Goodput, GoodputAt, Judged, KindRates, Loading, MeasuredPause,
+        MeasuredRate, MeasuredStart, Program, RunId, StepModel, TrainerId,
     };
 
     use super::*;
@@ -475,35 +475,21 @@ mod tests {
 
     fn record(profile: bool, elastic: Elastic) -> TrainerRecord {
         let spec = TrainerSpec {
-            id: TrainerId::new("a").unwrap(),
-            owner: None,
-            priority: 0,
-            weight: None,
-            deadline: None,
             submit: at(0),
             min_nodes: 2,
             max_nodes: 8,
-            throughput: ScalingCurve::linear(10.0, 8).unwrap(),
             distance: Distance::Shares(vec![0.9]),
-            kinds: KindRates::default(),
-            objective: None,
-            rescale: RescaleCost {
-                up_s: 18.0,
-                down_s: 12.0,
-                start_s: None,
-            },
-            work: Work::UntilExit,
-            launch: Launch::Command {
+            rescale: RescaleCost::of(18.0, 12.0),
+            launch: Launch::Command(Program {
                 program: "train".to_owned(),
-                args: Vec::new(),
-                env: BTreeMap::new(),
-                checkpoint_dir: None,
-                directory: Directory::default(),
-                environment_from: Vec::new(),
                 profile,
-                family: None,
                 elastic,
-            },
+                ..Program::default()
+            }),
+            ..TrainerSpec::simulated(
+                TrainerId::new("a").unwrap(),
+                ScalingCurve::linear(10.0, 8).unwrap(),
+            )
         };
         TrainerRecord {
             run: RunId(1),

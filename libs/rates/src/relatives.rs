@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    KindName, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Timestamp, TrainerId,
-    TrainerRecord,
+    KindName, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Program, Timestamp,
+    TrainerId, TrainerRecord,
 };
 
 use crate::links::links;
@@ -16,17 +16,17 @@ use crate::observed::Place;
 fn same_family(one: &Launch, other: &Launch) -> bool {
     let declared = |launch: &Launch| match launch {
         Launch::Simulated => None,
-        Launch::Command {
+        Launch::Command(Program {
             family: Some(name), ..
-        } => Some((Some(name.clone()), None)),
-        Launch::Command {
+        }) => Some((Some(name.clone()), None)),
+        Launch::Command(Program {
             program,
             args,
             env,
             directory,
             elastic,
             ..
-        } => Some((
+        }) => Some((
             None,
             Some((
                 program.clone(),
@@ -46,12 +46,12 @@ fn same_family(one: &Launch, other: &Launch) -> bool {
 fn same_program(one: &Launch, other: &Launch) -> bool {
     let started = |launch: &Launch| match launch {
         Launch::Simulated => None,
-        Launch::Command {
+        Launch::Command(Program {
             program,
             args,
             elastic,
             ..
-        } => Some((program.clone(), args.first().cloned(), *elastic)),
+        }) => Some((program.clone(), args.first().cloned(), *elastic)),
     };
     let one = started(one);
     one.is_some() && one == started(other)
@@ -155,16 +155,16 @@ mod tests {
 
     #[test]
     fn families_are_named_or_declare_the_same_program() {
-        let launch = |seed: &str, family: Option<&str>| Launch::Command {
-            program: "train".to_owned(),
-            args: vec!["--seed".to_owned(), seed.to_owned()],
-            env: BTreeMap::new(),
-            checkpoint_dir: Some(format!("/scratch/{seed}")),
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: true,
-            family: family.map(str::to_owned),
-            elastic: lacuna_model::Elastic::REGROUP,
+        let launch = |seed: &str, family: Option<&str>| {
+            Launch::Command(Program {
+                program: "train".to_owned(),
+                args: vec!["--seed".to_owned(), seed.to_owned()],
+                checkpoint_dir: Some(format!("/scratch/{seed}")),
+                profile: true,
+                family: family.map(str::to_owned),
+                elastic: lacuna_model::Elastic::REGROUP,
+                ..Program::default()
+            })
         };
         assert!(same_family(&launch("1", None), &launch("1", None)));
         assert!(!same_family(&launch("1", None), &launch("2", None)));

@@ -2,8 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use lacuna_model::{
-    Distance, HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId,
-    TrainerSpec, Work,
+    HoleRecord, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_sim::{HoleTrace, Hooks, Settings, replay};
 use rand::{RngExt, SeedableRng};
@@ -36,25 +35,14 @@ fn bench(c: &mut Criterion) {
     let spec = |at: u32| {
         let points = [(1, 2831.0), (8, 20_379.0), (64, 145_081.0)];
         Some(TrainerSpec {
-            id: TrainerId::new(format!("t{at}")).ok()?,
-            owner: None,
-            weight: None,
-            deadline: None,
-            priority: 0,
             submit: Timestamp::from_unix(0),
-            min_nodes: 1,
             max_nodes: 64,
-            distance: Distance::default(),
-            kinds: lacuna_model::KindRates::default(),
-            throughput: ScalingCurve::new(points).ok()?,
-            objective: None,
-            rescale: RescaleCost {
-                up_s: 18.0,
-                down_s: 12.0,
-                start_s: None,
-            },
+            rescale: RescaleCost::of(18.0, 12.0),
             work: Work::Samples(130e6),
-            launch: Launch::Simulated,
+            ..TrainerSpec::simulated(
+                TrainerId::new(format!("t{at}")).ok()?,
+                ScalingCurve::new(points).ok()?,
+            )
         })
     };
     let trainers: Vec<_> = (0..50).filter_map(spec).collect();

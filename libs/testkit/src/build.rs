@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    Activity, AgentStatus, Assignment, Cause, CauseCost, Directory, Distance, Elastic, Epoch,
-    EventKind, Forecast, ForecastPoint, Hole, Launch, Learning, NodeEvent, NodeId, Phase, Pool,
-    PooledHole, RescaleCost, RunId, ScalingCurve, StepCosts, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec, Work,
+    Activity, AgentStatus, Assignment, Cause, CauseCost, Elastic, Epoch, EventKind, Forecast,
+    ForecastPoint, Hole, Launch, Learning, NodeEvent, NodeId, Phase, Pool, PooledHole, Program,
+    RescaleCost, RunId, ScalingCurve, StepCosts, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
+    Work,
 };
 use lacuna_wire::msg::Request;
 
@@ -67,26 +67,20 @@ pub fn pool(seq: u64, as_of: i64, names: &[&str]) -> Pool {
 /// A program under a launcher, without arguments, environment and checkpoint.
 #[must_use]
 pub fn launch(elastic: Elastic) -> Launch {
-    Launch::Command {
+    Launch::Command(Program {
         program: "train".to_owned(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        checkpoint_dir: None,
-        directory: Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
         elastic,
-    }
+        ..Program::default()
+    })
 }
 
 /// A program with arguments under a launcher, without environment and checkpoint.
 #[must_use]
 pub fn command(program: &str, arguments: &[impl AsRef<str>], elastic: Elastic) -> Launch {
     let mut launch = launch(elastic);
-    if let Launch::Command {
+    if let Launch::Command(Program {
         program: own, args, ..
-    } = &mut launch
+    }) = &mut launch
     {
         program.clone_into(own);
         *args = arguments
@@ -144,25 +138,11 @@ pub fn spec(name: &str, max_nodes: u32) -> TrainerSpec {
         panic!("trainer {name:?} with {max_nodes} nodes is not usable");
     };
     TrainerSpec {
-        id,
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: Timestamp::from_unix(0),
-        min_nodes: 1,
         max_nodes,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput,
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 20.0,
-            down_s: 5.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(20.0, 5.0),
         work: Work::Samples(1e9),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(id, throughput)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use lacuna_model::{Directory, Elastic, Launch};
+use lacuna_model::{Directory, Elastic, Launch, Program};
 
 use crate::error::Fault;
 use crate::read::Reader;
@@ -130,7 +130,7 @@ impl Reader<'_> {
         let env = written.environment.iter().flatten();
         let from = written.environment_from.as_ref();
         let from = from.map(|files| self.environment_from(files));
-        Ok(Launch::Command {
+        Ok(Launch::Command(Program {
             program,
             args: args
                 .map(|one| word("arguments", one))
@@ -142,7 +142,7 @@ impl Reader<'_> {
             profile: written.is_measured(),
             family: written.family.clone(),
             elastic,
-        })
+        }))
     }
 
     /// A path as nodes need it: one that is relative begins at the folder of the file.

@@ -13,12 +13,12 @@
 //! `launcher`, since it is simulated, and maximises throughput where it has no other objective.
 //!
 //! A new key of a trainer that its program gets touches:
-//! 1. `libs/model/src/trainer.rs`: the field of `Launch::Command` (of `TrainerSpec`, if no program has
-//!    it), its default, what it may be (`check`), and its length (`bytes`);
+//! 1. `libs/model/src/trainer.rs`: the field of `Program` (of `TrainerSpec`, if no program has it),
+//!    its default, what it may be (`check`), and its length (`bytes`);
 //! 2. `written.rs` here: the key, in both syntaxes;
 //! 3. `launch.rs` here (`build.rs` for a field of `TrainerSpec`): from the key to the field;
 //! 4. `services/agent/src/launcher/environment.rs`: the variable of the program. An assignment has the
-//!    whole `Launch`, so nothing on the way knows the field;
+//!    whole `Program`, so nothing on the way knows the field;
 //! 5. `libs/wire/tests/golden/samples/asked.rs` (`of_a_directory`), with its golden bytes;
 //! 6. an example of `deploy/examples/`, which tests read in both syntaxes.
 //!

@@ -35,7 +35,7 @@
 //!   the cost of the part already paid: nothing at the moment of the departure.
 
 use lacuna_model::{
-    EndedRun, Launch, LossCause, Phase, Progress, RescaleCost, RunId, Span, Timestamp,
+    EndedRun, Launch, LossCause, Phase, Program, Progress, RescaleCost, RunId, Span, Timestamp,
     TrainerRecord, TrainerSpec, Work,
 };
 
@@ -117,10 +117,10 @@ fn counts_saved_only(record: &TrainerRecord) -> bool {
     // The next incarnation of a program that regroups reports what the state had absorbed.
     let saves = matches!(
         record.spec.launch,
-        Launch::Command {
+        Launch::Command(Program {
             checkpoint_dir: Some(_),
             ..
-        }
+        })
     );
     saves && !record.spec.launch.regroups() && record.phase != Phase::Done
 }
@@ -402,11 +402,7 @@ pub fn is_done(record: &TrainerRecord) -> bool {
 mod tests {
     use super::*;
 
-    const RESCALE: RescaleCost = RescaleCost {
-        up_s: 18.0,
-        down_s: 12.0,
-        start_s: None,
-    };
+    const RESCALE: RescaleCost = RescaleCost::of(18.0, 12.0);
 
     #[test]
     fn growing_and_shrinking_cost_the_rate_before_and_a_start_the_rate_after() {

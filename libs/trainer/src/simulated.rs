@@ -76,11 +76,7 @@ mod tests {
             nodes,
             launch: Launch::Simulated.into(),
             throughput: ScalingCurve::linear(10.0, 8).unwrap(),
-            rescale: RescaleCost {
-                up_s: 18.0,
-                down_s: 12.0,
-                start_s: None,
-            },
+            rescale: RescaleCost::of(18.0, 12.0),
             work,
             samples_before: 100.0,
             owed,

@@ -166,7 +166,7 @@ impl Shell {
                         run = assignment.run.0, rank = assignment.rank, correlation, "start");
                     match *assignment.launch {
                         Launch::Simulated => self.simulated.start(node, *assignment, now.cluster),
-                        Launch::Command { .. } => {
+                        Launch::Command(_) => {
                             self.programs.start(node, *assignment, now.cluster);
                         }
                     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lacuna_model::{
     Action, Activity, AgentStatus, Assignment, ClusterId, Command, Elastic, Epoch, Launch, Member,
-    Members, NodeId, Progress, RunId, Token, TrainerId,
+    Members, NodeId, Program, Progress, RunId, Token, TrainerId,
 };
 use lacuna_runtime::{Bus, Stopwatch, Subscription};
 use lacuna_testkit::{Killed, Need, TestNats, lives, or_skip};
@@ -199,7 +199,7 @@ impl Harness {
             ("LD_PRELOAD".to_owned(), "/no/such/library.so".to_owned()),
         ];
         let mut launch = lacuna_testkit::command(program, &["-c", script], elastic);
-        if let Launch::Command { env: own, .. } = &mut launch {
+        if let Launch::Command(Program { env: own, .. }) = &mut launch {
             own.extend(env);
         }
         let run = RunId(self.seq + 1);

@@ -17,7 +17,8 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, RunId, Span, Timestamp,
+    Assignment, ClusterId, Directory, Elastic, Launch, Members, NodeId, Program, RunId, Span,
+    Timestamp,
 };
 use lacuna_owner::{Ticket, digest};
 use lacuna_runtime::{ClusterClock, metrics::Registry};
@@ -188,7 +189,7 @@ async fn each_program_has_its_own_account_and_reaches_nothing_of_others() {
     let folder = bench.folder("ann");
     let script = attempts(std::process::id(), pid, &folder, tmp, &key);
     let mut part = of(Some(BOB), "bob", &script);
-    if let Launch::Command { elastic, .. } = std::sync::Arc::make_mut(&mut part.launch) {
+    if let Launch::Command(Program { elastic, .. }) = std::sync::Arc::make_mut(&mut part.launch) {
         *elastic = Elastic::REGROUP;
     }
     bench.start(part);
@@ -246,7 +247,7 @@ async fn the_submitted_environment_is_never_that_of_a_process_of_root() {
     ));
     let mut bench = bench(RunAs::Owner);
     let mut part = of(Some(ANN), "t", "echo $HOME; exit 3");
-    if let Launch::Command { env, .. } = std::sync::Arc::make_mut(&mut part.launch) {
+    if let Launch::Command(Program { env, .. }) = std::sync::Arc::make_mut(&mut part.launch) {
         env.insert("LD_PRELOAD".to_owned(), "/no/such/code.so".to_owned());
         env.insert("HOME".to_owned(), "/elsewhere".to_owned());
     }
@@ -287,11 +288,11 @@ async fn the_folder_and_the_variables_of_an_owner_are_looked_at_under_their_acco
     let text = |path: &Path| path.display().to_string();
     let around = |name: &str, directory, file: Option<&Path>| {
         let mut part = of(Some(ANN), name, "pwd; echo $KEY");
-        if let Launch::Command {
+        if let Launch::Command(Program {
             directory: wanted,
             environment_from,
             ..
-        } = Arc::make_mut(&mut part.launch)
+        }) = Arc::make_mut(&mut part.launch)
         {
             *wanted = directory;
             environment_from.extend(file.map(text));

@@ -16,7 +16,8 @@ use lacuna_agent_service::{
     Command, Launcher, LauncherEvent, Metrics, Names, Process, Safety, Settings,
 };
 use lacuna_model::{
-    Assignment, Directory, Ending, Launch, Members, NodeId, RunId, Span, Timestamp, TrainerId, Work,
+    Assignment, Directory, Ending, Launch, Members, NodeId, Program, RunId, Span, Timestamp,
+    TrainerId, Work,
 };
 use lacuna_runtime::{ClusterClock, metrics::Registry};
 use lacuna_testkit::lives;
@@ -102,11 +103,11 @@ fn bench_with(grace_ms: i64, start_limit: Span, published: Option<Members>) -> B
 
 fn shell(script: &str) -> Assignment {
     let mut launch = lacuna_testkit::shell(script);
-    if let Launch::Command {
+    if let Launch::Command(Program {
         env,
         checkpoint_dir,
         ..
-    } = &mut launch
+    }) = &mut launch
     {
         env.insert("GREETING".to_owned(), "hello".to_owned());
         *checkpoint_dir = Some("/ckpt".to_owned());
@@ -401,11 +402,11 @@ async fn a_program_runs_in_its_directory_with_the_variables_of_its_owners_file()
         mode(permissions).unwrap();
         let mut bench = bench(1000);
         let mut run = shell("pwd; echo $KEY $GREETING");
-        if let Launch::Command {
+        if let Launch::Command(Program {
             directory: wanted,
             environment_from,
             ..
-        } = Arc::make_mut(&mut run.launch)
+        }) = Arc::make_mut(&mut run.launch)
         {
             *wanted = directory;
             environment_from.push(text(&file));
@@ -424,7 +425,7 @@ async fn a_program_runs_in_its_directory_with_the_variables_of_its_owners_file()
 async fn a_program_that_does_not_exist_is_reported() {
     let mut bench = bench(1000);
     let mut run = shell("");
-    if let Launch::Command { program, .. } = Arc::make_mut(&mut run.launch) {
+    if let Launch::Command(Program { program, .. }) = Arc::make_mut(&mut run.launch) {
         *program = "/no/such/program".to_owned();
     }
     bench.launcher.start(&node(), run, Timestamp::from_unix(0));
@@ -438,7 +439,7 @@ async fn a_program_that_regroups_and_hangs_at_its_start_is_killed() {
     let mut bench = bench(1000);
     let up = bench.path("up");
     let mut run = shell(&format!("echo $$ > {up}; exec sleep 600"));
-    if let Launch::Command { elastic, .. } = Arc::make_mut(&mut run.launch) {
+    if let Launch::Command(Program { elastic, .. }) = Arc::make_mut(&mut run.launch) {
         *elastic = lacuna_model::Elastic::REGROUP;
     }
     bench.launcher.prepare(&node(), run);
@@ -461,12 +462,12 @@ def say(**message):
 /// Prepares a program of two workers.
 fn prepare_two(bench: &mut Bench, script: &str) {
     let mut run = shell("");
-    if let Launch::Command {
+    if let Launch::Command(Program {
         program,
         args,
         elastic,
         ..
-    } = Arc::make_mut(&mut run.launch)
+    }) = Arc::make_mut(&mut run.launch)
     {
         "python3".clone_into(program);
         *args = vec!["-c".to_owned(), format!("{WORKER}{script}")];

@@ -134,31 +134,19 @@ pub(crate) fn bytes(record: &TrainerRecord) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lacuna_model::{Distance, Launch, RescaleCost, ScalingCurve, Timestamp, Work};
+    use lacuna_model::{RescaleCost, ScalingCurve};
 
     use super::*;
 
     fn spec(owner: &str, id: &str) -> TrainerSpec {
         TrainerSpec {
-            id: TrainerId::new(format!("{owner}-{id}")).unwrap(),
             owner: Some(owner.repeat(100)),
-            priority: 0,
-            weight: None,
-            deadline: None,
-            submit: Timestamp::default(),
-            min_nodes: 1,
             max_nodes: 4,
-            distance: Distance::default(),
-            kinds: lacuna_model::KindRates::default(),
-            throughput: ScalingCurve::linear(10.0, 4).unwrap(),
-            objective: None,
-            rescale: RescaleCost {
-                up_s: 1.0,
-                down_s: 1.0,
-                start_s: None,
-            },
-            work: Work::UntilExit,
-            launch: Launch::Simulated,
+            rescale: RescaleCost::of(1.0, 1.0),
+            ..TrainerSpec::simulated(
+                TrainerId::new(format!("{owner}-{id}")).unwrap(),
+                ScalingCurve::linear(10.0, 4).unwrap(),
+            )
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lacuna_control_service::Config;
 use lacuna_model::{
-    Allocation, ControlsChange, Directory, Launch, NodeId, Plan, Timestamp, TrainerId, UseLimit,
+    Allocation, ControlsChange, Launch, NodeId, Plan, Program, Timestamp, TrainerId, UseLimit,
     UseState, WithheldBy,
 };
 use lacuna_runtime::{Bus, Start};
@@ -345,17 +345,12 @@ fn only_users_of_a_trainer_see_its_arguments_and_environment() {
     in_virtual_time(async |nats| {
         let bus = nats.connect(&cluster(), "test").await;
         let mut secret = spec("a", 4);
-        secret.launch = Launch::Command {
+        secret.launch = Launch::Command(Program {
             program: "train".to_owned(),
             args: vec!["--token=geheim".to_owned()],
             env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
-            checkpoint_dir: None,
-            directory: Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: lacuna_model::Elastic::Restart,
-        };
+            ..Program::default()
+        });
         let all = Request::Trainers { all: true };
         // The pool comes first: the trainer must fit.
         snapshot(&bus).await;

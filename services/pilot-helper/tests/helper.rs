@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use lacuna_model::{ClusterId, Directory, Elastic, Launch, Span, Timestamp, TrainerId};
+use lacuna_model::{ClusterId, Launch, Program, Span, Timestamp, TrainerId};
 use lacuna_owner::{Signed, Ticket, digest};
 use lacuna_skip::{Need, or_skip};
 use nix::time::{ClockId, clock_gettime};
@@ -57,17 +57,10 @@ fn now() -> Timestamp {
 }
 
 fn launch() -> Launch {
-    Launch::Command {
+    Launch::Command(Program {
         program: "/bin/train".to_owned(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        checkpoint_dir: None,
-        directory: Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
-        elastic: Elastic::Restart,
-    }
+        ..Program::default()
+    })
 }
 
 impl Bench {

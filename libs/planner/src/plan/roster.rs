@@ -131,7 +131,7 @@ impl Roster {
             let held = (held, tier);
             // Only programs run under their owners' accounts.
             let pilot_s = match record.spec.launch {
-                Launch::Command { .. } => pilot_s,
+                Launch::Command(_) => pilot_s,
                 Launch::Simulated => 0.0,
             };
             let hit = is_hit(record, held.0.iter().sum(), pool);

@@ -1,8 +1,8 @@
 //! Plans by forecasts: translation, order, refused holes, explanations.
 
 use lacuna_model::{
-    Directory, Forecast, ForecastPoint, Generation, HoleVerdict, Joint, Launch, More, OrderSource,
-    Outcome, Plan, Policy, Span, TrainerId, Verdict,
+    Forecast, ForecastPoint, Generation, HoleVerdict, Joint, Launch, More, OrderSource, Outcome,
+    Plan, Policy, Program, Span, TrainerId, Verdict,
 };
 use lacuna_planner::check::check;
 use lacuna_planner::{ForecastSettings, Input, Planner, Settings, explain};
@@ -120,17 +120,10 @@ fn a_trainer_with_a_costly_departure_gets_the_nodes_that_stay() {
 }
 
 fn program() -> Launch {
-    Launch::Command {
+    Launch::Command(Program {
         program: "/bin/train".to_owned(),
-        args: Vec::new(),
-        env: std::collections::BTreeMap::new(),
-        checkpoint_dir: None,
-        directory: Directory::default(),
-        environment_from: Vec::new(),
-        profile: false,
-        family: None,
-        elastic: lacuna_model::Elastic::Restart,
-    }
+        ..Program::default()
+    })
 }
 
 #[test]

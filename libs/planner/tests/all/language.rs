@@ -4,13 +4,12 @@
 //! Every case is planned by the mixed-integer program and by dynamic programming, each with
 //! both ways of choosing nodes; every plan must pass the checker.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use lacuna_model::{
-    Distance, Elastic, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy,
-    Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
-    TrainerSpec, Work,
+    Elastic, Forecast, Generation, Hole, Launch, NodeChoice, NodeId, Phase, Plan, Policy, Pool,
+    PooledHole, Program, RescaleCost, RunId, ScalingCurve, Span, Timestamp, TrainerId,
+    TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_planner::check::{self, Context};
 use lacuna_planner::{Planner, Settings};
@@ -76,25 +75,14 @@ impl Case {
             run: RunId(0),
             ..TrainerRecord::new(
                 TrainerSpec {
-                    id: TrainerId::new(name).unwrap(),
-                    owner: None,
-                    weight: None,
-                    deadline: None,
-                    priority: 0,
                     submit: NOW,
-                    min_nodes: 1,
                     max_nodes: 8,
-                    distance: Distance::default(),
-                    kinds: lacuna_model::KindRates::default(),
-                    throughput: ScalingCurve::linear(10.0, 8).unwrap(),
-                    objective: None,
-                    rescale: RescaleCost {
-                        up_s: 10.0,
-                        down_s: 5.0,
-                        start_s: None,
-                    },
+                    rescale: RescaleCost::of(10.0, 5.0),
                     work: Work::Samples(1e9),
-                    launch: Launch::Simulated,
+                    ..TrainerSpec::simulated(
+                        TrainerId::new(name).unwrap(),
+                        ScalingCurve::linear(10.0, 8).unwrap(),
+                    )
                 },
                 order,
             )
@@ -122,11 +110,7 @@ impl Case {
 
     /// The last trainer's rescale costs, seconds.
     pub(crate) fn costs(mut self, up_s: f64, down_s: f64) -> Self {
-        self.last().spec.rescale = RescaleCost {
-            up_s,
-            down_s,
-            start_s: None,
-        };
+        self.last().spec.rescale = RescaleCost::of(up_s, down_s);
         self
     }
 
@@ -141,17 +125,12 @@ impl Case {
     pub(crate) fn program(mut self, elastic: Elastic, age: &str, saved: Option<f64>) -> Self {
         let age: Span = age.parse().unwrap();
         let record = self.last();
-        record.spec.launch = Launch::Command {
+        record.spec.launch = Launch::Command(Program {
             program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
             checkpoint_dir: saved.map(|_| "/scratch".to_owned()),
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
             elastic,
-        };
+            ..Program::default()
+        });
         record.run_since = Timestamp::from_unix_ms(NOW.unix_ms() - age.as_ms());
         record.samples_run = if record.nodes.is_empty() { 0.0 } else { 100.0 };
         record.saved_run = saved.unwrap_or_default();
@@ -163,7 +142,7 @@ impl Case {
     pub(crate) fn unknown(mut self) -> Self {
         let spec = &mut self.last().spec;
         spec.work = Work::UntilExit;
-        if let Launch::Command { profile, .. } = &mut spec.launch {
+        if let Launch::Command(Program { profile, .. }) = &mut spec.launch {
             *profile = true;
         }
         self

@@ -2,7 +2,7 @@
 
 use lacuna_model::{
     Distance, Elastic, Generation, KindName, KindRates, Launch, Loading, MixedPoint, NodeId,
-    NodeKinds, Plan, Policy, ScalingCurve, Topology, TrainerId,
+    NodeKinds, Plan, Policy, Program, ScalingCurve, Topology, TrainerId,
 };
 use lacuna_planner::check::{Context, check};
 use lacuna_planner::objective::Objective;
@@ -90,7 +90,7 @@ fn posed(can: &[Can]) -> Case {
     if has(Can::Profiling) || has(Can::Pilots) {
         case = case.program(Elastic::Restart, "0s", None);
         let b = &mut case.trainers[1].spec;
-        if let Launch::Command { profile, .. } = &mut b.launch {
+        if let Launch::Command(Program { profile, .. }) = &mut b.launch {
             *profile = has(Can::Profiling);
         }
     }

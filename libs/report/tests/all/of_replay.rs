@@ -19,11 +19,7 @@ const UNTIL_S: i64 = 16 * 3600;
 
 fn trainer(number: u32) -> TrainerSpec {
     TrainerSpec {
-        rescale: RescaleCost {
-            up_s: 30.0,
-            down_s: 20.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(30.0, 20.0),
         ..common::trainer(number, 4, 600_000.0)
     }
 }

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use lacuna_model::{
-    Distance, HoleRecord, Launch, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId,
-    TrainerSpec, Work,
+    HoleRecord, NodeId, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
 };
 use lacuna_sim::{History, HoleTrace, Hooks, Replayed, Settings, SimError, replay};
 use lacuna_skip::{Missing, data};
@@ -32,25 +31,14 @@ pub(crate) fn hole_of(node: &str, from: i64, until: i64) -> HoleRecord {
 /// and 2 s down, submitted at second 0.
 pub(crate) fn trainer(number: u32, max: u32, samples: f64) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(format!("t{number}")).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: Timestamp::from_unix(0),
-        min_nodes: 1,
         max_nodes: max,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 3.0,
-            down_s: 2.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(3.0, 2.0),
         work: Work::Samples(samples),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(format!("t{number}")).unwrap(),
+            ScalingCurve::linear(10.0, max).unwrap(),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{Launch, TrainerSpec};
+use lacuna_model::{Launch, Program, TrainerSpec};
 use lacuna_trainer_file::{Purpose, TrainerList, parse};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
@@ -285,7 +285,7 @@ fn an_older_line_takes_the_newer_keys_too_but_not_twice() {
     let program = read(r#","launcher":"command","program":"/t","maximise":"speedup""#).unwrap();
     assert!(matches!(
         program.launch,
-        Launch::Command { profile: false, .. }
+        Launch::Command(Program { profile: false, .. })
     ));
     for (more, key) in [
         (r#","not_before":9"#, "submit: given beside not_before"),

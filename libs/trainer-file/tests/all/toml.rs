@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lacuna_model::{Directory, Elastic, Launch, Timestamp, TrainerSpec, Work};
+use lacuna_model::{Directory, Elastic, Launch, Program, Timestamp, TrainerSpec, Work};
 use lacuna_trainer_file::{Purpose, TrainerFileError, read};
 
 /// The trainers of a text to be submitted.
@@ -145,17 +145,17 @@ fn a_program_without_a_curve_is_measured() {
     assert_eq!(objective.at(8), 8.0);
     assert!(matches!(
         &specs[0].launch,
-        Launch::Command {
+        Launch::Command(Program {
             profile: true,
             family: None,
             ..
-        }
+        })
     ));
     let more = "profile = true\nfamily = \"cnn\"\nmaximise = \"throughput\"";
     let specs = parse("t.toml", &text.replace("profile = true", more)).unwrap();
     assert_eq!(specs[0].objective, None);
     let of_cnn = |family: &Option<String>| family.as_deref() == Some("cnn");
-    assert!(matches!(&specs[0].launch, Launch::Command { family, .. } if of_cnn(family)));
+    assert!(matches!(&specs[0].launch, Launch::Command(Program { family, .. }) if of_cnn(family)));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
         parse("t.toml", &GOOD.replace("\"simulated\"", &program))
     };
     let elastic = |text: &str| match with(text).unwrap().remove(0).launch {
-        Launch::Command { elastic, .. } => elastic,
+        Launch::Command(Program { elastic, .. }) => elastic,
         Launch::Simulated => unreachable!("it has a program"),
     };
     assert_eq!(elastic("command"), Elastic::Restart);
@@ -182,14 +182,16 @@ fn launchers_say_how_a_program_takes_a_change_of_nodes() {
         workers_per_node: 4,
     };
     let spec = parse("t.toml", &text).unwrap().remove(0);
-    assert!(matches!(spec.launch, Launch::Command { elastic, .. } if elastic == four));
+    assert!(matches!(spec.launch, Launch::Command(Program { elastic, .. }) if elastic == four));
     let four = Elastic::Regroup {
         workers_per_node: 4,
     };
     let live = text.replace("\"torchrun\"", "\"regroup\"");
     let spec_of_live = parse("t.toml", &live).unwrap().remove(0);
     assert_eq!(spec_of_live.launch.workers_per_node(), 4);
-    assert!(matches!(spec_of_live.launch, Launch::Command { elastic, .. } if elastic == four));
+    assert!(
+        matches!(spec_of_live.launch, Launch::Command(Program { elastic, .. }) if elastic == four)
+    );
     // By default a change costs the highest cost that was measured.
     assert_eq!(spec.rescale.up_s, 18.0);
     assert_eq!(with("regroup").unwrap()[0].rescale.up_s, 0.5);
@@ -449,12 +451,12 @@ fn relative_paths_begin_at_the_folder_of_the_file_and_its_program_runs_there() {
             "/home/ada/runs/secrets.env",
         ),
     ] {
-        let Ok(Launch::Command {
+        let Ok(Launch::Command(Program {
             program,
             directory,
             environment_from,
             ..
-        }) = launched(lines)
+        })) = launched(lines)
         else {
             panic!("{lines}");
         };
@@ -475,7 +477,7 @@ fn numbers_and_booleans_are_arguments_as_they_are_written() {
     let lines = "launcher = \"command\"\nprogram = \"x\"\n\
                  arguments = [\"--lr\", 0.30, 1e-4, 3, -0.5, true, \"0.5\", 1_000]\n\
                  environment = { N = 4, LR = 0.10, ON = false, S = \"1\" }";
-    let Ok(Launch::Command { args, env, .. }) = launched(lines) else {
+    let Ok(Launch::Command(Program { args, env, .. })) = launched(lines) else {
         panic!("refused");
     };
     let words = ["--lr", "0.30", "1e-4", "3", "-0.5", "true", "0.5", "1_000"];
@@ -706,12 +708,12 @@ fn what_a_value_at_its_end_means_is_kept() {
     let spec = one(
         "arguments = [\"\", \"a\\nb\", nan]\nenvironment = { A = \"\" }\ndirectory = \"/a//b/./ é\"",
     );
-    let Launch::Command {
+    let Launch::Command(Program {
         args,
         env,
         directory,
         ..
-    } = spec.launch
+    }) = spec.launch
     else {
         panic!("a program");
     };

@@ -117,7 +117,7 @@ impl Controller {
     pub(super) fn resend(&mut self, now: Now, out: &mut Out) {
         for command in self.nodes.resend(self.config.resend_after, now) {
             if let Action::Run(run) = &command.action
-                && matches!(*run.launch, Launch::Command { .. })
+                && matches!(*run.launch, Launch::Command(_))
             {
                 // A server that has lost the command has lost the members too.
                 out.members(&run.trainer);

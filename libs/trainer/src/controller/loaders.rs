@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lacuna_model::{
-    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, RescaleCost, ScalingCurve, Span,
-    Timestamp, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Elastic, KindName, KindRates, Launch, Loaders, Loading, Phase, Program, RescaleCost,
+    ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord, TrainerSpec,
 };
 use lacuna_rates::Rates;
 
@@ -68,7 +68,7 @@ fn rates_of_loader(trainer: &TrainerId, kind: &KindName, rate: f64) -> Option<Ki
 
 /// The loaders of a trainer.
 fn with_loaders(spec: &TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec>, String> {
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         env,
@@ -76,7 +76,7 @@ fn with_loaders(spec: &TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec
         environment_from,
         elastic: Elastic::Regroup { .. },
         ..
-    } = &spec.launch
+    }) = &spec.launch
     else {
         return Err("its launcher is not regroup: leave loaders out".to_owned());
     };
@@ -98,17 +98,14 @@ fn with_loaders(spec: &TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec
     let own = ["-m", "lacuna.loader", "--join", &file, "--idle", IDLE_S];
     let own = own.into_iter().chain(["--processes", &processes, "--"]);
     let own = own.chain([program.as_str()]).map(str::to_owned);
-    let launch = Launch::Command {
+    let launch = Launch::Command(Program {
         program: python.to_owned(),
         args: own.chain(args.iter().cloned()).collect(),
         env: env.clone(),
-        checkpoint_dir: None,
         directory: directory.clone(),
         environment_from: environment_from.clone(),
-        profile: false,
-        family: None,
-        elastic: Elastic::Restart,
-    };
+        ..Program::default()
+    });
     let rates = rates_of_loader(&spec.id, &loaders.kind, NOMINAL);
     let rates = rates.ok_or_else(|| "its loaders have no rates".to_owned())?;
     let curve = rates.curve(&loaders.kind).cloned();
@@ -118,25 +115,19 @@ fn with_loaders(spec: &TrainerSpec, loaders: &Loaders) -> Result<Vec<TrainerSpec
         return Err("its name is too long for names of loaders: choose a shorter one".to_owned());
     }
     let one = |id| TrainerSpec {
-        id,
         owner: spec.owner.clone(),
         priority: spec.priority,
         weight: spec.weight,
-        deadline: None,
         submit: spec.submit,
-        min_nodes: 1,
         max_nodes: 1,
-        throughput: curve.clone(),
-        distance: lacuna_model::Distance::default(),
         kinds: rates.clone(),
-        objective: None,
         rescale: RescaleCost {
             up_s: 0.0,
             down_s: 0.0,
             start_s: Some(START_S),
         },
-        work: Work::UntilExit,
         launch: launch.clone(),
+        ..TrainerSpec::simulated(id, curve.clone())
     };
     Ok(names.into_iter().map(one).collect())
 }

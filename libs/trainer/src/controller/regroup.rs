@@ -1,4 +1,4 @@
-//! Trainers that regroup (launcher `regroup`, `Launch::Command.elastic`): their programs live on
+//! Trainers that regroup (launcher `regroup`, `Program.elastic`): their programs live on
 //! over their incarnations, each of which is exactly one process group of torch.distributed.
 //!
 //! - A newcomer's agent starts its program while the others train on (`Action::Prepare`): it

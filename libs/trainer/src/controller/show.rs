@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use lacuna_model::{
-    Attained, Efficiency, Launch, Member, NodeId, OwnerUse, Phase, Timestamp, TrainerId,
+    Attained, Efficiency, Launch, Member, NodeId, OwnerUse, Phase, Program, Timestamp, TrainerId,
     TrainerRecord, Troubled, Work,
 };
 
@@ -109,7 +109,7 @@ impl Controller {
     #[must_use]
     pub fn for_all(record: &TrainerRecord) -> TrainerRecord {
         let mut record = record.clone();
-        if let Launch::Command { args, env, .. } = &mut record.spec.launch {
+        if let Launch::Command(Program { args, env, .. }) = &mut record.spec.launch {
             args.clear();
             env.clear();
         }

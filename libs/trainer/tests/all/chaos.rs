@@ -1,7 +1,7 @@
 //! Messages are lost, repeated and delayed, and processes killed. Still each node has one owner,
 //! samples count once, and all states agree in the end.
 
-use lacuna_model::{Activity, Elastic, Launch, Phase, Span, Work};
+use lacuna_model::{Activity, Elastic, Launch, Phase, Program, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
 use rand::RngExt;
 
@@ -91,9 +91,9 @@ fn play(seed: u64) -> World {
     if tries {
         for spec in &mut specs[1..4] {
             spec.launch = regrouping();
-            if let Launch::Command {
+            if let Launch::Command(Program {
                 profile, elastic, ..
-            } = &mut spec.launch
+            }) = &mut spec.launch
             {
                 *profile = true;
                 if seed % 4 == 2 {

@@ -1,7 +1,7 @@
 //! The controller in cases whose figures are computed by hand.
 
 use lacuna_model::{
-    Activity, AgentTerms, Elastic, Launch, Phase, Progress, RunId, Span, Timestamp, Work,
+    Activity, AgentTerms, Elastic, Launch, Phase, Program, Progress, RunId, Span, Timestamp, Work,
 };
 use lacuna_trainer::controller::{Input, Note, Tick};
 
@@ -798,7 +798,7 @@ fn a_program_that_changes_start_again_waits_a_moment_for_further_nodes() {
         let mut w = World::new(1, 4, config);
         w.snapshot();
         let mut launch = regrouping();
-        if let Launch::Command { elastic: of, .. } = &mut launch {
+        if let Launch::Command(Program { elastic: of, .. }) = &mut launch {
             *of = elastic;
         }
         let spec = lacuna_model::TrainerSpec {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lacuna_model::{Directory, Elastic, Launch, NodeId, Span, WithheldBy, Work};
+use lacuna_model::{Elastic, Launch, NodeId, Program, Span, WithheldBy, Work};
 use lacuna_trainer::controller::{ControllerConfig, Input, Note, Taken};
 use lacuna_trainer::controls::{Pattern, Wanted};
 use lacuna_trainer::settings::Quota;
@@ -428,33 +428,29 @@ fn the_published_trainer_has_no_environment_and_no_arguments() {
     world.snapshot();
     world.open(3);
     let mut secret = spec("a", 1, 4, Work::UntilExit);
-    secret.launch = Launch::Command {
+    secret.launch = Launch::Command(Program {
         program: "train".to_owned(),
         args: vec!["--token=geheim".to_owned()],
         env: [("WANDB_API_KEY".to_owned(), "geheim".to_owned())].into(),
         checkpoint_dir: Some("ckpt".to_owned()),
-        directory: Directory::default(),
-        environment_from: Vec::new(),
         profile: true,
         family: Some("cnn".to_owned()),
         elastic: Elastic::REGROUP,
-    };
+        ..Program::default()
+    });
     let whole = secret.launch.clone();
     world.submit("ann", vec![secret]);
     for view in [world.view.clone().unwrap(), world.present()] {
         let shown = &view.trainers[0].spec.launch;
         assert!(!format!("{view:?}").contains("geheim"), "{view:?}");
-        let kept = Launch::Command {
+        let kept = Launch::Command(Program {
             program: "train".to_owned(),
-            args: Vec::new(),
-            env: std::collections::BTreeMap::new(),
             checkpoint_dir: Some("ckpt".to_owned()),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
             family: Some("cnn".to_owned()),
             elastic: Elastic::REGROUP,
-        };
+            ..Program::default()
+        });
         assert_eq!(*shown, kept);
     }
     // The controller keeps them, since it starts the program.

@@ -57,7 +57,8 @@ fn saving(name: &str) -> lacuna_model::TrainerSpec {
 fn only_samples_in_checkpoints_are_credited_if_there_are_checkpoints() {
     for (with_checkpoints, credited) in [(true, 60.0), (false, 100.0)] {
         let mut spec = saving("a");
-        if let lacuna_model::Launch::Command { checkpoint_dir, .. } = &mut spec.launch
+        if let lacuna_model::Launch::Command(lacuna_model::Program { checkpoint_dir, .. }) =
+            &mut spec.launch
             && !with_checkpoints
         {
             *checkpoint_dir = None;

@@ -1,6 +1,6 @@
 //! The end of a trainer: it is trained once, whichever of its programs exits first.
 
-use lacuna_model::{Elastic, Ending, Launch, Phase, Span, TrainerRecord, Work};
+use lacuna_model::{Elastic, Ending, Launch, Phase, Program, Span, TrainerRecord, Work};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, node, regrouping, spec};
@@ -14,7 +14,7 @@ fn training(elastic: Elastic, min: u32, nodes: usize) -> World {
 /// The same until this work is done.
 fn working(elastic: Elastic, (min, nodes): (u32, usize), work: Work) -> World {
     let mut launch = regrouping();
-    if let Launch::Command { elastic: of, .. } = &mut launch {
+    if let Launch::Command(Program { elastic: of, .. }) = &mut launch {
         *of = elastic;
     }
     let spec = lacuna_model::TrainerSpec {

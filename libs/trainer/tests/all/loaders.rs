@@ -2,7 +2,7 @@
 
 use lacuna_model::{
     Action, Basis, Elastic, KindName, KindRates, Launch, Loaders, Loading, NodeKinds, Phase,
-    ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
+    Program, ScalingCurve, Span, StepCosts, StepWithWorkers, TrainerSpec, Work,
 };
 use lacuna_rates::{Rates, Shape};
 use lacuna_trainer::controller::{ControllerConfig, Input, OnDemand};
@@ -24,7 +24,7 @@ fn with_loaders(name: &str, change: &dyn Fn(&mut Launch)) -> TrainerSpec {
         processes: 1,
     };
     let mut launch = regrouping();
-    if let Launch::Command { checkpoint_dir, .. } = &mut launch {
+    if let Launch::Command(Program { checkpoint_dir, .. }) = &mut launch {
         *checkpoint_dir = Some("/scratch".to_owned());
     }
     change(&mut launch);
@@ -196,12 +196,12 @@ fn loaders_live_with_their_trainer_and_through_a_start_of_control() {
     let mut w = world(config());
     submit(&mut w, with_loaders("a", &|_| ())).unwrap();
     let record = w.controller.record(&trainer("a.loader-1")).unwrap();
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         elastic,
         ..
-    } = &record.spec.launch
+    }) = &record.spec.launch
     else {
         panic!("a loader runs a program");
     };
@@ -213,7 +213,7 @@ fn loaders_live_with_their_trainer_and_through_a_start_of_control() {
     let Action::Run(assignment) = &w.commands[&node(4)].action else {
         panic!("it runs");
     };
-    let Launch::Command { env, .. } = &*assignment.launch else {
+    let Launch::Command(Program { env, .. }) = &*assignment.launch else {
         panic!("it has a program");
     };
     assert_eq!(env.get("LACUNA_LOADERS").map(String::as_str), Some(file));

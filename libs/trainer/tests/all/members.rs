@@ -1,6 +1,6 @@
 //! Members of a run are published once, and commands do not name them.
 
-use lacuna_model::{Action, Launch, Members, NodeId, Span, TrainerSpec, Work};
+use lacuna_model::{Action, Launch, Members, NodeId, Program, Span, TrainerSpec, Work};
 use lacuna_trainer::controller::Input;
 
 use crate::common::{World, node, regrouping, spec, trainer};
@@ -9,7 +9,7 @@ use crate::controller::{apply, world};
 /// A trainer whose program is started again for each run.
 fn restarting(name: &str) -> TrainerSpec {
     let mut launch = regrouping();
-    if let Launch::Command { elastic, .. } = &mut launch {
+    if let Launch::Command(Program { elastic, .. }) = &mut launch {
         *elastic = lacuna_model::Elastic::Restart;
     }
     TrainerSpec {

@@ -16,7 +16,10 @@ const REST: Span = Span::from_secs(20);
 fn program(name: &str, elastic: bool) -> TrainerSpec {
     let mut spec = spec(name, 1, 8, Work::Samples(1e9));
     spec.launch = regrouping();
-    if !elastic && let lacuna_model::Launch::Command { elastic, .. } = &mut spec.launch {
+    if !elastic
+        && let lacuna_model::Launch::Command(lacuna_model::Program { elastic, .. }) =
+            &mut spec.launch
+    {
         *elastic = lacuna_model::Elastic::Restart;
     }
     spec

@@ -2,7 +2,7 @@
 //! and without a cost to other trainers.
 
 use lacuna_model::{
-    Action, Activity, Basis, Elastic, Launch, NodeId, ScalingCurve, Span, Tier, Topology,
+    Action, Activity, Basis, Elastic, Launch, NodeId, Program, ScalingCurve, Span, Tier, Topology,
     TrainerRecord, TrainerSpec, Work,
 };
 use lacuna_rates::Rates;
@@ -78,10 +78,10 @@ fn train_at(w: &mut World, name: &str, seconds: i64, rate: impl Fn(&[NodeId]) ->
         let launch = &record.spec.launch;
         let saves = matches!(
             launch,
-            Launch::Command {
+            Launch::Command(Program {
                 checkpoint_dir: Some(_),
                 ..
-            }
+            })
         );
         if nodes > 0 {
             let samples = record.samples_run + 5.0 * rate(&record.nodes);
@@ -244,7 +244,7 @@ fn no_size_is_probed_without_a_budget_or_with_a_submitted_curve() {
     assert_eq!(sizes(&w), [8]);
     assert_eq!(record(&w).measured.unwrap().spent_node_s, 0.0);
     let mut known = unknown("a", Elastic::Restart);
-    if let Launch::Command { profile, .. } = &mut known.launch {
+    if let Launch::Command(Program { profile, .. }) = &mut known.launch {
         *profile = false;
     }
     let mut w = world_of(known, 1.0, ProfileOrder::LargeToSmall);
@@ -256,7 +256,7 @@ fn no_size_is_probed_without_a_budget_or_with_a_submitted_curve() {
 #[test]
 fn a_size_is_not_probed_at_the_price_of_work_that_no_checkpoint_has() {
     let mut unsaved = unknown("a", Elastic::Restart);
-    if let Launch::Command { checkpoint_dir, .. } = &mut unsaved.launch {
+    if let Launch::Command(Program { checkpoint_dir, .. }) = &mut unsaved.launch {
         *checkpoint_dir = None;
     }
     for order in [ProfileOrder::LargeToSmall, ProfileOrder::SmallToLarge] {
@@ -378,7 +378,7 @@ fn measurements_hold_for_the_whole_family() {
     train(&mut w, "a", 3600);
     let runs = sizes(&w).len();
     let mut stranger = unknown("c", Elastic::Restart);
-    if let Launch::Command { args, .. } = &mut stranger.launch {
+    if let Launch::Command(Program { args, .. }) = &mut stranger.launch {
         args.push("--wide".to_owned());
     }
     // Programs of another owner neither give nor get measurements of this family.
@@ -441,7 +441,7 @@ fn a_start_is_measured_from_its_command_on_and_holds_for_the_same_script() {
     for elastic in [Elastic::Restart, Elastic::REGROUP] {
         let script = |name: &str, seed: &str| {
             let mut spec = unknown(name, elastic);
-            if let Launch::Command { args, .. } = &mut spec.launch {
+            if let Launch::Command(Program { args, .. }) = &mut spec.launch {
                 *args = vec!["train.py".to_owned(), seed.to_owned()];
             }
             spec

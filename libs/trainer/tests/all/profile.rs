@@ -1,6 +1,6 @@
 //! Trainers without a curve are measured while they train.
 
-use lacuna_model::{Elastic, Launch, Span, TrainerSpec, Work};
+use lacuna_model::{Elastic, Launch, Program, Span, TrainerSpec, Work};
 use lacuna_rates::Rates;
 
 use crate::common::{World, config, program, spec, trainer};
@@ -140,7 +140,7 @@ fn the_cost_of_a_change_of_size_is_measured() {
 #[test]
 fn a_submitted_curve_stays() {
     let mut known = unknown();
-    if let Launch::Command { profile, .. } = &mut known.launch {
+    if let Launch::Command(Program { profile, .. }) = &mut known.launch {
         *profile = false;
     }
     let mut w = world(known, &[0]);

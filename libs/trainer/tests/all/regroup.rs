@@ -1,7 +1,7 @@
 //! Trainers that regroup: new members are ready before they join, and a dead member does not stop
 //! the others.
 
-use lacuna_model::{Activity, AgentStatus, Launch, Phase, Progress, RunId, Span, Work};
+use lacuna_model::{Activity, AgentStatus, Launch, Phase, Program, Progress, RunId, Span, Work};
 use lacuna_trainer::controller::{Input, Note};
 
 use crate::common::{World, config, node, regrouping, spec, trainer};
@@ -68,7 +68,7 @@ fn beside_nodes_of_tables_another_node_than_the_first_reports() {
     let told = |env: &[&str]| {
         let mut tables = regrouper("a", 1, 8);
         tables.work = Work::UntilExit;
-        if let Launch::Command { env: theirs, .. } = &mut tables.launch {
+        if let Launch::Command(Program { env: theirs, .. }) = &mut tables.launch {
             let named = env
                 .iter()
                 .map(|name| ((*name).to_owned(), "n0*".to_owned()));

@@ -1,7 +1,7 @@
 //! Sizes and distances that were never tried have what the replay of a step says.
 
 use lacuna_model::{
-    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Span, StepCosts,
+    Basis, Cause, CauseCost, Distance, Elastic, Follows, Launch, NodeId, Program, Span, StepCosts,
     StepElsewhere, StepModel, Tier, Topology, TrainerRecord,
 };
 use lacuna_rates::Rates;
@@ -265,7 +265,7 @@ fn a_trainer_that_was_never_apart_has_the_links_of_others_of_its_owner() {
     let submit = |w: &mut World, name: &str, owner: Option<&str>| {
         let mut spec = unknown(name, Elastic::REGROUP);
         spec.owner = owner.map(str::to_owned);
-        if let Launch::Command { family, .. } = &mut spec.launch {
+        if let Launch::Command(Program { family, .. }) = &mut spec.launch {
             *family = Some(name.to_owned());
         }
         w.submit("", vec![spec]);

@@ -12,10 +12,10 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use lacuna_model::{
-    Allocation, Attained, Distance, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast,
-    ForecastPoint, Generation, Harm, Held, Hole, HoleVerdict, JudgedPlan, Launch, LimitInForce,
-    LossCause, NodeEvent, NodeId, Outcome, OwnerUse, PastKind, Pause, Phase, Plan, PlanReport,
-    Pool, PooledHole, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token,
+    Allocation, Attained, Drain, Efficiency, EndedRun, Epoch, EventKind, Forecast, ForecastPoint,
+    Generation, Harm, Held, Hole, HoleVerdict, JudgedPlan, Launch, LimitInForce, LossCause,
+    NodeEvent, NodeId, Outcome, OwnerUse, PastKind, Pause, Phase, Plan, PlanReport, Pool,
+    PooledHole, Program, RescaleCost, RunId, ScalingCurve, Solve, Stall, Stalls, Timestamp, Token,
     Topology, TrainerId, TrainerRecord, TrainerSpec, TrainerVerdict, TroubleKind, Troubled,
     UseLimit, UseState, UseWindow, Verdict, WithheldBy, Work,
 };

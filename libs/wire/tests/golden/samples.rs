@@ -33,35 +33,21 @@ pub(crate) fn curve() -> ScalingCurve {
 
 pub(crate) fn spec() -> TrainerSpec {
     TrainerSpec {
-        id: trainer("res.net-1"),
         owner: Some("ada".to_owned()),
-        weight: None,
-        deadline: None,
         priority: -3,
         submit: at(1_613_347_732),
-        min_nodes: 1,
         max_nodes: 2,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: curve(),
         objective: Some(curve().speedup()),
-        rescale: RescaleCost {
-            up_s: 20.0,
-            down_s: 5.5,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(20.0, 5.5),
         work: Work::Samples(1.5e9),
-        launch: Launch::Command {
+        launch: Launch::Command(Program {
             program: "python3".to_owned(),
             args: vec!["train.py".to_owned()],
             env: BTreeMap::from([("A".to_owned(), "b".to_owned())]),
             checkpoint_dir: Some("/scratch/ckpt".to_owned()),
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
-            elastic: lacuna_model::Elastic::Restart,
-        },
+            ..Program::default()
+        }),
+        ..TrainerSpec::simulated(trainer("res.net-1"), curve())
     }
 }
 
@@ -299,11 +285,7 @@ pub(crate) fn commands() -> Vec<Command> {
         nodes: 2,
         launch: Launch::Simulated.into(),
         throughput: curve(),
-        rescale: RescaleCost {
-            up_s: 1.0,
-            down_s: 2.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(1.0, 2.0),
         work: Work::UntilExit,
         samples_before: 5.0,
         owed: 1.0,
@@ -318,13 +300,13 @@ pub(crate) fn commands() -> Vec<Command> {
         reason: "plan 12".to_owned(),
         at: Some(at(30)),
     };
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         env,
         checkpoint_dir,
         ..
-    } = spec().launch
+    }) = spec().launch
     else {
         unreachable!("the sample has a program");
     };
@@ -333,24 +315,18 @@ pub(crate) fn commands() -> Vec<Command> {
         run: RunId(3),
         rank: 0,
         nodes: 0,
-        launch: Launch::Command {
+        launch: Launch::Command(Program {
             program,
             args,
             env,
             checkpoint_dir,
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
-            family: None,
             elastic: lacuna_model::Elastic::REGROUP,
-        }
+            ..Program::default()
+        })
         .into(),
         throughput: curve(),
-        rescale: RescaleCost {
-            up_s: 0.5,
-            down_s: 0.5,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(0.5, 0.5),
         work: Work::UntilExit,
         samples_before: 5.0,
         owed: 0.0,

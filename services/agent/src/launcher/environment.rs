@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use lacuna_model::{Assignment, Elastic, Launch, NodeId, Work};
+use lacuna_model::{Assignment, Elastic, Launch, NodeId, Program, Work};
 
 use super::files::Files;
 use super::front;
@@ -139,12 +139,12 @@ pub(super) fn command_line(
     torchrun: &[String],
     files: &Files,
 ) -> Result<Vec<String>, String> {
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         elastic,
         ..
-    } = &*assignment.launch
+    }) = &*assignment.launch
     else {
         return Err("not a trainer with a program".to_owned());
     };
@@ -218,7 +218,9 @@ pub(super) fn environment(
 ) -> Vec<(&'static str, String)> {
     let a = assignment;
     let checkpoint_dir = match &*a.launch {
-        Launch::Command { checkpoint_dir, .. } => checkpoint_dir.clone().unwrap_or_default(),
+        Launch::Command(Program { checkpoint_dir, .. }) => {
+            checkpoint_dir.clone().unwrap_or_default()
+        }
         Launch::Simulated => String::new(),
     };
     let members: Vec<&str> = members.iter().map(NodeId::as_str).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use lacuna_model::{Assignment, Ending, Launch, NodeId, Progress, RunId, Timestamp};
+use lacuna_model::{Assignment, Ending, Launch, NodeId, Program, Progress, RunId, Timestamp};
 use lacuna_owner::Account;
 use lacuna_runtime::{ClusterClock, clock, task};
 use lacuna_trainer::agent::Exit;
@@ -569,13 +569,13 @@ impl Run {
         owned: Option<&Owned>,
     ) -> Result<Child, String> {
         let line = command_line(&self.assignment, &self.settings.agent.torchrun, &self.files)?;
-        let Launch::Command {
+        let Launch::Command(Program {
             env,
             program,
             directory,
             environment_from,
             ..
-        } = &*self.assignment.launch
+        }) = &*self.assignment.launch
         else {
             return Err("not a trainer with a program".to_owned());
         };

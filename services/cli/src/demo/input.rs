@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_model::{
-    Distance, HoleRecord, Launch, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-    TrainerSpec, Work,
+    HoleRecord, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec, Work,
 };
 
 use crate::error::{CliError, Exit, Result, file_error};
@@ -77,25 +76,14 @@ pub fn shufflenet(number: u32, submit: Timestamp) -> Option<TrainerSpec> {
         2831.0, 5259.0, 9988.0, 20_379.2, 38_895.3, 74_125.1, 145_081.5,
     ];
     Some(TrainerSpec {
-        id: TrainerId::new(format!("J{number:05}")).ok()?,
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit,
-        min_nodes: 1,
         max_nodes: 64,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::from_lists(&counts, &rates).ok()?,
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 18.0,
-            down_s: 12.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(18.0, 12.0),
         work: Work::Samples(130e6),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(format!("J{number:05}")).ok()?,
+            ScalingCurve::from_lists(&counts, &rates).ok()?,
+        )
     })
 }
 

@@ -1,8 +1,6 @@
 //! The built-in trainers of a replay without `--trainers`.
 
-use lacuna_model::{
-    Distance, Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
-};
+use lacuna_model::{RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
 
 use lacuna_trainer::settings::Control;
 
@@ -27,11 +25,7 @@ const CURVE: [(u32, f64); 7] = [
 const SAMPLES: f64 = 130e6;
 
 /// The rescale costs in seconds, as in the paper.
-const RESCALE: RescaleCost = RescaleCost {
-    up_s: 18.0,
-    down_s: 12.0,
-    start_s: None,
-};
+const RESCALE: RescaleCost = RescaleCost::of(18.0, 12.0);
 
 /// The most nodes that one of them uses.
 const MOST: u32 = 64;
@@ -49,21 +43,14 @@ pub(super) fn parallel(nodes: u32) -> u32 {
 pub(super) fn trainers(start: Timestamp) -> Result<Vec<TrainerSpec>> {
     let failed = |what: String| CliError::failed(format!("the built-in trainer: {what}"));
     Ok(vec![TrainerSpec {
-        id: TrainerId::new("shufflenet").map_err(|e| failed(e.to_string()))?,
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: start,
-        min_nodes: 1,
         max_nodes: MOST,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
-        objective: None,
         rescale: RESCALE,
         work: Work::Samples(SAMPLES),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new("shufflenet").map_err(|e| failed(e.to_string()))?,
+            ScalingCurve::new(CURVE).map_err(|e| failed(e.to_string()))?,
+        )
     }])
 }
 

@@ -27,10 +27,10 @@ pub(crate) use trouble::{hindrances, next_try};
 #[cfg(test)]
 pub(crate) mod tests {
     use lacuna_model::{
-        Allocation, Distance, ForecastReport, Generation, HoleClass, HoleVerdict, Launch, More,
-        NodeId, Offer, OrderSource, Outcome, Phase, Plan, PlanReport, RescaleCost, RunId,
-        ScalingCurve, Solve, Timestamp, TrainerId, TrainerReason, TrainerRecord, TrainerSpec,
-        TrainerVerdict, Verdict, Work,
+        Allocation, ForecastReport, Generation, HoleClass, HoleVerdict, More, NodeId, Offer,
+        OrderSource, Outcome, Phase, Plan, PlanReport, RescaleCost, RunId, ScalingCurve, Solve,
+        Timestamp, TrainerId, TrainerReason, TrainerRecord, TrainerSpec, TrainerVerdict, Verdict,
+        Work,
     };
     use lacuna_wire::msg::PlanState;
 
@@ -43,25 +43,14 @@ pub(crate) mod tests {
             run: RunId(1),
             ..TrainerRecord::new(
                 TrainerSpec {
-                    id: TrainerId::new(name).unwrap(),
-                    owner: None,
-                    weight: None,
-                    deadline: None,
-                    priority: 0,
                     submit: Timestamp::from_unix(1_612_980_000),
-                    min_nodes: 1,
                     max_nodes: 16,
-                    distance: Distance::default(),
-                    kinds: lacuna_model::KindRates::default(),
-                    throughput: ScalingCurve::linear(100.0, 16).unwrap(),
-                    objective: None,
-                    rescale: RescaleCost {
-                        up_s: 20.0,
-                        down_s: 5.0,
-                        start_s: None,
-                    },
+                    rescale: RescaleCost::of(20.0, 5.0),
                     work: Work::Samples(1e6),
-                    launch: Launch::Simulated,
+                    ..TrainerSpec::simulated(
+                        TrainerId::new(name).unwrap(),
+                        ScalingCurve::linear(100.0, 16).unwrap(),
+                    )
                 },
                 1,
             )

@@ -338,7 +338,9 @@ pub(crate) fn distance_details(record: &TrainerRecord) -> Option<(&'static str, 
 mod tests {
     use std::collections::BTreeMap;
 
-    use lacuna_model::{CurvePoint, Distance, Elastic, InForce, Judged, Launch, Phase, TrainerId};
+    use lacuna_model::{
+        CurvePoint, Distance, Elastic, InForce, Judged, Launch, Phase, Program, TrainerId,
+    };
 
     use super::*;
     use crate::table::key_values;
@@ -348,17 +350,12 @@ mod tests {
     fn measurements_are_shown_with_spread_and_age() {
         let mut r = record("new", Phase::Active, 3);
         assert_eq!(ProfileRow::of(&r), None);
-        r.spec.launch = Launch::Command {
+        r.spec.launch = Launch::Command(Program {
             program: "train".into(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
-            family: None,
             elastic: Elastic::REGROUP,
-        };
+            ..Program::default()
+        });
         let now = Timestamp::from_unix(10_000);
         assert_eq!(profile_details(&r, now)[1].1, "nothing yet");
         let rate = |nodes: u32, from: Option<&str>| MeasuredRate {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use lacuna_model::{Directory, Elastic, Launch};
+use lacuna_model::{Directory, Elastic, Launch, Program};
 
 /// Columns of a line beside the names of values, and the lines of a command.
 const COLUMNS: usize = 66;
@@ -13,7 +13,7 @@ const WORD: usize = 200;
 fn launcher(launch: &Launch) -> &'static str {
     match launch {
         Launch::Simulated => "simulated",
-        Launch::Command { elastic, .. } => match elastic {
+        Launch::Command(Program { elastic, .. }) => match elastic {
             Elastic::Restart => "command",
             Elastic::Torchrun { .. } => "torchrun",
             Elastic::Regroup { .. } => "regroup",
@@ -23,7 +23,7 @@ fn launcher(launch: &Launch) -> &'static str {
 
 /// The program as a JSON value. Of its environment it has the names alone.
 pub(crate) fn program_json(launch: &Launch) -> serde_json::Value {
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         env,
@@ -31,7 +31,7 @@ pub(crate) fn program_json(launch: &Launch) -> serde_json::Value {
         directory,
         environment_from,
         ..
-    } = launch
+    }) = launch
     else {
         return json!({ "launcher": launcher(launch) });
     };
@@ -50,13 +50,13 @@ pub(crate) fn program_json(launch: &Launch) -> serde_json::Value {
 /// The program as rows of details.
 pub(super) fn program_details(launch: &Launch) -> Vec<(&'static str, String)> {
     let mut rows = vec![("launcher", launcher(launch).to_owned())];
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         directory,
         environment_from,
         ..
-    } = launch
+    }) = launch
     else {
         return rows;
     };
@@ -160,19 +160,16 @@ mod tests {
 
     #[test]
     fn the_launcher_is_named_and_no_value_of_the_environment_is_shown() {
-        let launch = Launch::Command {
+        let launch = Launch::Command(Program {
             program: "/run/train.py".to_owned(),
-            args: Vec::new(),
             env: [("A_KEY".to_owned(), "hush".to_owned())].into(),
-            checkpoint_dir: None,
             directory: Directory::Preferred("/run".to_owned()),
             environment_from: vec!["/run/s.env".to_owned()],
-            profile: false,
-            family: None,
             elastic: Elastic::Regroup {
                 workers_per_node: 4,
             },
-        };
+            ..Program::default()
+        });
         let rows = program_details(&launch);
         assert_eq!(
             rows[0],

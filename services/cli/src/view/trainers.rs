@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use lacuna_model::{Launch, Phase, Span, Stall, Stalls, Timestamp, TrainerRecord, Work};
+use lacuna_model::{Launch, Phase, Program, Span, Stall, Stalls, Timestamp, TrainerRecord, Work};
 
 use lacuna_wire::msg::{Activity, NodeView};
 
@@ -299,7 +299,7 @@ pub(crate) fn trainer_table(rows: &[TrainerRow], style: crate::commands::Style) 
 
 /// Whether a change of nodes keeps only the samples in the newest checkpoint that was reported.
 fn keeps_only_checkpoints(launch: &Launch) -> bool {
-    let Launch::Command { checkpoint_dir, .. } = launch else {
+    let Launch::Command(Program { checkpoint_dir, .. }) = launch else {
         return false;
     };
     checkpoint_dir.is_some() && !launch.regroups()
@@ -439,19 +439,13 @@ mod tests {
     #[test]
     fn a_program_that_reports_nothing_is_named_after_a_minute() {
         let mut silent = record("a", Phase::Active, 2);
-        silent.spec.launch = Launch::Command {
+        silent.spec.launch = Launch::Command(Program {
             program: "train.sh".into(),
-            args: Vec::new(),
-            env: std::collections::BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
-            profile: false,
-            family: None,
             elastic: Elastic::Torchrun {
                 workers_per_node: 1,
             },
-        };
+            ..Program::default()
+        });
         silent.run_since = Timestamp::from_unix(1000);
         let said =
             |record: &TrainerRecord, at| trainer_row(record, Timestamp::from_unix(at)).silence();

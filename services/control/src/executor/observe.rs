@@ -108,11 +108,7 @@ impl Observation {
     }
 
     pub(super) fn plan(&mut self, state: &PlanState) {
-        let nothing = RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        };
+        let nothing = RescaleCost::default();
         let planned = state.plan.allocations.iter().map(|a| {
             let planned = Planned {
                 nodes: a.nodes.iter().cloned().collect(),

@@ -24,10 +24,7 @@ use lacuna_cli::error::{CliError, Result, file_error};
 use lacuna_cli::output::{self, JsonArg, progress_bar};
 use lacuna_cli::submit_all;
 use lacuna_cli::up::{Settings, Supervisor, stop_token};
-use lacuna_model::{
-    Distance, Launch, NodeId, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerSpec,
-    Work,
-};
+use lacuna_model::{NodeId, ScalingCurve, Span, TrainerId, TrainerSpec, Work};
 use lacuna_runtime::clock::Stopwatch;
 
 use self::churn::Churn;
@@ -132,25 +129,12 @@ pub(crate) struct Outcome {
 fn trainer(number: u32, max_nodes: u32) -> Result<TrainerSpec> {
     let bad = |e: String| CliError::failed(e);
     Ok(TrainerSpec {
-        id: TrainerId::new(format!("bench-{number}")).map_err(|e| bad(e.to_string()))?,
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
-        submit: Timestamp::default(),
-        min_nodes: 1,
         max_nodes,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::linear(1000.0, max_nodes).map_err(|e| bad(e.to_string()))?,
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 0.0,
-            down_s: 0.0,
-            start_s: None,
-        },
         work: Work::Samples(1e15),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(format!("bench-{number}")).map_err(|e| bad(e.to_string()))?,
+            ScalingCurve::linear(1000.0, max_nodes).map_err(|e| bad(e.to_string()))?,
+        )
     })
 }
 

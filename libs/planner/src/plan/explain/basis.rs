@@ -106,10 +106,9 @@ mod tests {
         rate.from = TrainerId::new("x").ok();
         assert!(measured(&rate, now).ends_with("newest 3 min ago, of x, same program)"));
         let text = |basis| known(&basis, 3, now);
-        assert!(
-            text(Basis::Between { below: 2, above: 4 }).ends_with("between 2 and 4, which are")
-        );
-        assert!(text(Basis::Between { below: 0, above: 4 }).contains("from nothing to 4"));
+        let between = |below| text(Basis::Between { below, above: 4 });
+        assert!(between(2).ends_with("between the measured rates on 2 and 4"));
+        assert!(between(0).ends_with("between 0 and the measured rate on 4"));
         assert!(text(Basis::Beyond { last: 2 }).contains("assumed: beyond 2"));
         let replayed = Basis::Replayed {
             nodes: 2,

@@ -1,8 +1,6 @@
 //! Objectives with values worked out by hand.
 
-use lacuna_model::{
-    Distance, Launch, RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
-};
+use lacuna_model::{RescaleCost, ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work};
 use proptest::prelude::*;
 
 use super::*;
@@ -10,25 +8,15 @@ use super::*;
 /// 10, 16, 18 samples/s on 1, 2, 3 nodes.
 fn spec(name: &str) -> TrainerSpec {
     TrainerSpec {
-        id: TrainerId::new(name).unwrap(),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: Timestamp::from_unix(0),
-        min_nodes: 1,
         max_nodes: 3,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::new([(1, 10.0), (2, 16.0), (3, 18.0)]).unwrap(),
         objective: Some(ScalingCurve::new([(1, 1.0), (3, 2.0)]).unwrap()),
-        rescale: RescaleCost {
-            up_s: 3.0,
-            down_s: 2.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(3.0, 2.0),
         work: Work::Samples(1000.0),
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(
+            TrainerId::new(name).unwrap(),
+            ScalingCurve::new([(1, 10.0), (2, 16.0), (3, 18.0)]).unwrap(),
+        )
     }
 }
 

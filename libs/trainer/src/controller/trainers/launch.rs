@@ -1,6 +1,6 @@
 //! The program of a trainer as its nodes start it.
 
-use lacuna_model::{Launch, TrainerSpec};
+use lacuna_model::{Launch, Program, TrainerSpec};
 
 /// The environment's name of the file in which loaders find their training.
 pub(crate) const LOADERS_FILE: &str = "LACUNA_LOADERS";
@@ -9,7 +9,7 @@ pub(crate) const LOADERS_FILE: &str = "LACUNA_LOADERS";
 pub(crate) fn launch(spec: &TrainerSpec) -> Launch {
     let mut launch = spec.launch.clone();
     let file = spec.kinds.loaders().and_then(|_| loaders_file(spec));
-    if let (Some(file), Launch::Command { env, .. }) = (file, &mut launch) {
+    if let (Some(file), Launch::Command(Program { env, .. })) = (file, &mut launch) {
         env.insert(LOADERS_FILE.to_owned(), file);
     }
     launch
@@ -17,11 +17,11 @@ pub(crate) fn launch(spec: &TrainerSpec) -> Launch {
 
 /// The file in which loaders find their training, if a trainer has a place for it.
 pub(crate) fn loaders_file(spec: &TrainerSpec) -> Option<String> {
-    let Launch::Command {
+    let Launch::Command(Program {
         env,
         checkpoint_dir,
         ..
-    } = &spec.launch
+    }) = &spec.launch
     else {
         return None;
     };

@@ -1,8 +1,8 @@
 //! The invariants of trainers, by their public functions.
 
 use lacuna_model::{
-    Distance, Launch, NodeId, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId,
-    TrainerRecord, TrainerSpec, Work,
+    NodeId, Phase, RescaleCost, ScalingCurve, Span, Timestamp, TrainerId, TrainerRecord,
+    TrainerSpec,
 };
 
 use super::*;
@@ -27,25 +27,12 @@ fn names(numbers: &[u32]) -> Vec<NodeId> {
 
 fn record(name: &str, priority: i32, order: u64, phase: Phase) -> TrainerRecord {
     let spec = TrainerSpec {
-        id: id(name),
-        owner: None,
-        weight: None,
-        deadline: None,
         priority,
         submit: Timestamp::from_unix(1000),
         min_nodes: 2,
         max_nodes: 8,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::linear(10.0, 8).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 18.0,
-            down_s: 12.0,
-            start_s: None,
-        },
-        work: Work::UntilExit,
-        launch: Launch::Simulated,
+        rescale: RescaleCost::of(18.0, 12.0),
+        ..TrainerSpec::simulated(id(name), ScalingCurve::linear(10.0, 8).unwrap())
     };
     TrainerRecord {
         phase,

@@ -154,7 +154,7 @@ impl Trainer {
 
     /// Whether agents ask for the names of its nodes: those of programs do.
     pub(crate) const fn is_program(&self) -> bool {
-        matches!(self.record.spec.launch, Launch::Command { .. })
+        matches!(self.record.spec.launch, Launch::Command(_))
     }
 
     /// Whether it loads the data of another trainer.

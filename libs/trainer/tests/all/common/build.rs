@@ -1,8 +1,8 @@
 //! Names, trainers and plans in a line each.
 
 use lacuna_model::{
-    Allocation, Directory, Distance, Elastic, Launch, NodeId, Plan, Progress, RescaleCost, RunId,
-    ScalingCurve, Timestamp, TrainerId, TrainerSpec, Work,
+    Allocation, Elastic, Launch, NodeId, Plan, Program, Progress, RescaleCost, RunId, ScalingCurve,
+    Timestamp, TrainerId, TrainerSpec, Work,
 };
 
 pub(crate) fn node(n: usize) -> NodeId {
@@ -16,25 +16,12 @@ pub(crate) fn trainer(name: &str) -> TrainerId {
 /// A trainer with 10 samples/s and node, up to 8 nodes.
 pub(crate) fn spec(name: &str, min: u32, max: u32, work: Work) -> TrainerSpec {
     TrainerSpec {
-        id: trainer(name),
-        owner: None,
-        weight: None,
-        deadline: None,
-        priority: 0,
         submit: Timestamp::from_unix(1000),
         min_nodes: min,
         max_nodes: max,
-        distance: Distance::default(),
-        kinds: lacuna_model::KindRates::default(),
-        throughput: ScalingCurve::linear(10.0, max).unwrap(),
-        objective: None,
-        rescale: RescaleCost {
-            up_s: 18.0,
-            down_s: 12.0,
-            start_s: None,
-        },
+        rescale: RescaleCost::of(18.0, 12.0),
         work,
-        launch: Launch::Simulated,
+        ..TrainerSpec::simulated(trainer(name), ScalingCurve::linear(10.0, max).unwrap())
     }
 }
 
@@ -82,15 +69,11 @@ pub(crate) fn regrouping() -> Launch {
 
 /// A program; one that saves has a folder for checkpoints.
 pub(crate) fn program(elastic: Elastic, saves: bool, profile: bool) -> Launch {
-    Launch::Command {
+    Launch::Command(Program {
         program: "train".to_owned(),
-        args: Vec::new(),
-        env: std::collections::BTreeMap::new(),
         checkpoint_dir: saves.then(|| "ckpt".to_owned()),
-        directory: Directory::default(),
-        environment_from: Vec::new(),
         profile,
-        family: None,
         elastic,
-    }
+        ..Program::default()
+    })
 }

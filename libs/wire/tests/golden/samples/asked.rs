@@ -86,17 +86,12 @@ pub(crate) fn requests() -> Vec<Request> {
 
 /// A program with a directory and files of variables.
 fn of_a_directory() -> Launch {
-    Launch::Command {
+    Launch::Command(Program {
         program: "/run/train.py".to_owned(),
-        args: Vec::new(),
-        env: std::collections::BTreeMap::new(),
-        checkpoint_dir: None,
         directory: lacuna_model::Directory::Preferred("/run".to_owned()),
         environment_from: vec!["/run/secrets.env".to_owned()],
-        profile: false,
-        family: None,
-        elastic: lacuna_model::Elastic::Restart,
-    }
+        ..Program::default()
+    })
 }
 
 fn window() -> UseWindow {

@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use lacuna_model::{Directory, Elastic, Launch, TrainerSpec, Work};
+use lacuna_model::{Directory, Elastic, Launch, Program, TrainerSpec, Work};
 
 use lacuna_trainer_file::is_secret;
 
 /// Why a program could not be started on this machine; nothing if it could, or if that is not
 /// known. `path` are the folders in which programs without a path are looked for.
 pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
-    let Launch::Command {
+    let Launch::Command(Program {
         program,
         args,
         env,
@@ -19,7 +19,7 @@ pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
         environment_from,
         elastic,
         ..
-    } = launch
+    }) = launch
     else {
         return None;
     };
@@ -51,11 +51,11 @@ pub(super) fn fault(launch: &Launch, path: Option<&OsStr>) -> Option<String> {
 /// as long as `min_nodes` of them are left, which of one node is seldom in doubt.
 pub(super) fn forgetful(trainers: &[TrainerSpec]) -> Option<String> {
     let forgets = |spec: &&TrainerSpec| match &spec.launch {
-        Launch::Command {
+        Launch::Command(Program {
             checkpoint_dir: None,
             elastic,
             ..
-        } => match elastic {
+        }) => match elastic {
             Elastic::Torchrun { .. } => true,
             Elastic::Restart => spec.work == Work::UntilExit,
             Elastic::Regroup { .. } => spec.min_nodes > 1,
@@ -88,7 +88,7 @@ fn exposed_file(file: &str) -> Option<String> {
 
 /// The variables whose values travel with a trainer, though their names are those of secrets.
 pub(super) fn exposed(launch: &Launch) -> Option<String> {
-    let Launch::Command { env, .. } = launch else {
+    let Launch::Command(Program { env, .. }) = launch else {
         return None;
     };
     let names: Vec<&str> = env.keys().map(String::as_str).collect();
@@ -143,22 +143,17 @@ fn not_found(program: &str, path: Option<&OsStr>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 
     fn launch(program: &str, args: &[&str], elastic: Elastic) -> Launch {
-        Launch::Command {
+        Launch::Command(Program {
             program: program.to_owned(),
             args: args.iter().map(ToString::to_string).collect(),
-            env: BTreeMap::new(),
-            checkpoint_dir: None,
-            directory: lacuna_model::Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
-            family: None,
             elastic,
-        }
+            ..Program::default()
+        })
     }
 
     #[test]
@@ -189,7 +184,7 @@ mod tests {
             "{said}"
         );
         for spec in &mut some {
-            if let Launch::Command { checkpoint_dir, .. } = &mut spec.launch {
+            if let Launch::Command(Program { checkpoint_dir, .. }) = &mut spec.launch {
                 *checkpoint_dir = Some("/ckpt".to_owned());
             }
         }
@@ -240,7 +235,7 @@ mod tests {
             (vec![none.as_str()], true),
         ] {
             let mut launch = launch("python3", &args, Elastic::REGROUP);
-            if let Launch::Command { env, .. } = &mut launch {
+            if let Launch::Command(Program { env, .. }) = &mut launch {
                 env.insert("PATH".to_owned(), dir.path().display().to_string());
             }
             let said = fault(&launch, Some(OsStr::new("/nonexistent")));

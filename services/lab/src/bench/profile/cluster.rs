@@ -14,8 +14,8 @@ use lacuna_cli::Config;
 use lacuna_cli::client::{from_bus, unexpected};
 use lacuna_cli::error::{CliError, Result};
 use lacuna_model::{
-    Allocation, Directory, Distance, EventKind, Hole, KindRates, Launch, NodeEvent, NodeId, Plan,
-    ScalingCurve, TrainerId, TrainerRecord, TrainerSpec, Work,
+    Allocation, EventKind, Hole, Launch, NodeEvent, NodeId, Plan, Program, ScalingCurve, TrainerId,
+    TrainerRecord, TrainerSpec,
 };
 use lacuna_runtime::clock::wall;
 use lacuna_runtime::virtual_time::Host;
@@ -25,7 +25,7 @@ use lacuna_runtime::{
 use lacuna_wire::address;
 use lacuna_wire::msg::{PlanState, Reply, Request, TrainersState};
 
-use super::program::{Program, Truth};
+use super::program::{self, Truth};
 
 /// Longest wait for the first state of the trainer.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -55,31 +55,20 @@ fn failed(error: BusError) -> CliError {
 fn trainer(truth: &Truth) -> Result<TrainerSpec> {
     let all = truth.rates.len() as u32;
     Ok(TrainerSpec {
-        id: TrainerId::new("profiled").map_err(impossible)?,
-        owner: None,
-        priority: 0,
-        weight: None,
-        deadline: None,
         submit: wall(),
-        min_nodes: 1,
         max_nodes: all,
-        distance: Distance::default(),
-        kinds: KindRates::default(),
-        throughput: ScalingCurve::linear(1.0, all).map_err(impossible)?,
-        objective: None,
         rescale: truth.rescale,
-        work: Work::UntilExit,
-        launch: Launch::Command {
+        launch: Launch::Command(Program {
             program: "train".to_owned(),
-            args: Vec::new(),
-            env: BTreeMap::new(),
             checkpoint_dir: Some("/scratch".to_owned()),
-            directory: Directory::default(),
-            environment_from: Vec::new(),
             profile: true,
-            family: None,
             elastic: truth.elastic,
-        },
+            ..Program::default()
+        }),
+        ..TrainerSpec::simulated(
+            TrainerId::new("profiled").map_err(impossible)?,
+            ScalingCurve::linear(1.0, all).map_err(impossible)?,
+        )
     })
 }
 
@@ -103,7 +92,7 @@ impl Cluster {
         let server = SimulatedServer::new(seed, Delays { least_ms, most_ms });
         let control = |ctx| lacuna_control_service::run(ctx, NoArgs {});
         simulate(&Host::new("control"), "control", &server, &config, control);
-        let program = Arc::new(Program::new(truth.clone(), seed));
+        let program = Arc::new(program::Program::new(truth.clone(), seed));
         let agent = |ctx| lacuna_agent_service::run_with(ctx, AgentArgs::default(), program);
         simulate(&Host::new("agent"), "agent", &server, &config, agent);
 

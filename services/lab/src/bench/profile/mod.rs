@@ -81,11 +81,7 @@ impl LauncherArg {
         Truth {
             rates: named.rates.clone(),
             noise,
-            rescale: RescaleCost {
-                up_s,
-                down_s,
-                start_s: None,
-            },
+            rescale: RescaleCost::of(up_s, down_s),
             start_s,
             elastic,
         }

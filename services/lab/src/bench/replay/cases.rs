@@ -5,7 +5,7 @@ use std::path::Path;
 use lacuna_batchsim::workload::generated_machine;
 use lacuna_cli::error::{CliError, Result};
 use lacuna_cli::log::{Bar, LogOptions, load};
-use lacuna_model::{Distance, Launch, RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
+use lacuna_model::{RescaleCost, Timestamp, TrainerId, TrainerSpec, Work};
 use lacuna_planner::instance;
 use lacuna_sim::{HoleTrace, PoolTrace};
 use lacuna_trace::{first_nodes, read_holes, read_nodes};
@@ -166,26 +166,15 @@ fn synthetic(start: Timestamp, seed: u64) -> Result<Vec<TrainerSpec>> {
         .enumerate()
         .map(|(at, network)| {
             Ok(TrainerSpec {
-                id: TrainerId::new(format!("made-up-{at}"))
-                    .map_err(|e| CliError::failed(e.to_string()))?,
-                owner: None,
-                weight: None,
-                deadline: None,
-                priority: 0,
                 submit: start,
-                min_nodes: 1,
                 max_nodes: network.curve.last_nodes(),
-                distance: Distance::default(),
-                kinds: lacuna_model::KindRates::default(),
-                throughput: network.curve.clone(),
-                objective: None,
-                rescale: RescaleCost {
-                    up_s: network.up_s,
-                    down_s: network.down_s,
-                    start_s: None,
-                },
+                rescale: RescaleCost::of(network.up_s, network.down_s),
                 work: Work::Samples(3600.0 * network.curve.at(20)),
-                launch: Launch::Simulated,
+                ..TrainerSpec::simulated(
+                    TrainerId::new(format!("made-up-{at}"))
+                        .map_err(|e| CliError::failed(e.to_string()))?,
+                    network.curve.clone(),
+                )
             })
         })
         .collect()
