@@ -160,10 +160,7 @@ const PARSERS: [(&str, &[&str]); 4] = [
         "lacuna-trace",
         &["lacuna-cli", "lacuna-ingest-service", "lacuna-lab"],
     ),
-    (
-        "lacuna-layers",
-        &["lacuna-cli", "lacuna-ingest-service", "lacuna-lab"],
-    ),
+    ("lacuna-layers", &["lacuna-cli", "lacuna-lab"]),
     // Live schedulers; lab runs control.
     ("lacuna-scheduler", ASK),
     ("lacuna-records", ASK),

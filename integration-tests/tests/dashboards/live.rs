@@ -22,7 +22,7 @@ use crate::support;
 const CLUSTERS: [(&str, usize); 2] = [("alpha", 96), ("beta", 40)];
 
 /// Panels that may be empty here, with the reason. `*` is every panel of a dashboard.
-const MAY_BE_EMPTY: [(&str, &str, &str); 10] = [
+const MAY_BE_EMPTY: [(&str, &str, &str); 11] = [
     (
         "pilots.json",
         "*",
@@ -67,6 +67,11 @@ const MAY_BE_EMPTY: [(&str, &str, &str); 10] = [
         "planner.json",
         "Gap",
         "where the method has no bound there is no gap",
+    ),
+    (
+        "planner.json",
+        "Judged decisions: below the bound",
+        "one decision in a hundred is judged",
     ),
     (
         "training.json",

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attained, Ending, Goodput, Launch, Learning, Measured, NodeId, Program, Progress, RunId,
-    StepCosts, Timestamp, TrainerSpec, Tries, is_default,
+    Attained, Ending, Goodput, InForce, Launch, Learning, Measured, NodeId, Program, Progress,
+    RunId, StepCosts, Timestamp, TrainerSpec, Tries, is_default,
 };
 
 /// The phase of a trainer's life.
@@ -318,6 +318,17 @@ impl TrainerRecord {
         } else {
             self.held.seconds
         }
+    }
+
+    /// What decisions go by in place of its specification, if there is anything.
+    #[must_use]
+    pub fn in_force(&self) -> Option<&InForce> {
+        self.measured.as_deref().map(|measured| &measured.in_force)
+    }
+
+    /// The same, to change it.
+    pub fn in_force_mut(&mut self) -> &mut InForce {
+        &mut self.measured.get_or_insert_default().in_force
     }
 
     /// Whether its program would start its work over after a stop: it has no checkpoint, and saves

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Distance, KindName, NodeId, ScalingCurve, StepModel, Tier, Timestamp, TrainerId, TrainerRecord,
-    is_default,
+    Distance, KindName, NodeId, ScalingCurve, StepModel, Tier, Timestamp, TrainerId, is_default,
 };
 
 /// What was measured of a trainer, and what decisions go by for it. `lacuna_rates` says which of this
@@ -65,19 +64,6 @@ pub struct InForce {
     /// What a loader brings, samples/s of its trainer. Only plans see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
-}
-
-impl TrainerRecord {
-    /// What decisions go by in place of its specification, if there is anything.
-    #[must_use]
-    pub fn in_force(&self) -> Option<&InForce> {
-        self.measured.as_deref().map(|measured| &measured.in_force)
-    }
-
-    /// The same, to change it.
-    pub fn in_force_mut(&mut self) -> &mut InForce {
-        &mut self.measured.get_or_insert_default().in_force
-    }
 }
 
 /// The rate at one node count, as measured.

@@ -36,7 +36,7 @@ use lacuna_model::{
 };
 
 use crate::links::over_links;
-use crate::relatives::OfRelatives;
+use crate::relatives::{OfRelatives, Place};
 use crate::stats::{restored, spread};
 use crate::{Rates, is_off};
 
@@ -50,9 +50,6 @@ const PAIRS: usize = 2;
 /// A curve is replaced when the rate at a measured count is off by more than this share:
 /// every replacement makes a new plan.
 const OFF: f64 = 0.05;
-
-/// A node count, and how far apart the nodes are.
-pub(crate) type Place = (u32, Tier);
 
 /// Pairs of reports at one place: samples and seconds between them, oldest first.
 #[derive(Debug, Clone, PartialEq, Default)]

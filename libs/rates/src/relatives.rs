@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use lacuna_model::{
-    KindName, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Program, Timestamp,
-    TrainerId, TrainerRecord,
+    KindName, Launch, Measured, MeasuredPause, MeasuredRate, MeasuredStart, Program, Tier,
+    Timestamp, TrainerId, TrainerRecord,
 };
 
 use crate::links::links;
-use crate::observed::Place;
 
 /// Whether measurements of one hold for the other: they name the same family, or declare the same
 /// program, started alike.
@@ -56,6 +55,9 @@ fn same_program(one: &Launch, other: &Launch) -> bool {
     let one = started(one);
     one.is_some() && one == started(other)
 }
+
+/// A node count, and how far apart the nodes are.
+pub(crate) type Place = (u32, Tier);
 
 /// Measurements of a trainer's relatives: the trainers of its owner and family.
 #[derive(Debug, Default)]

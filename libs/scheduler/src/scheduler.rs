@@ -11,8 +11,14 @@
 //! | `lib.rs` | the module, and the name of its section in `settings` |
 //! | `ingest.rs` | the section, a line each in the struct `Ingest`, in its default and in `sections` |
 //!
-//! Beside them `tests/all/<name>.rs` has answers, recorded or from the manual; `deploy/configure.md` its
-//! section and its row in the table of schedulers, which a test demands; `CHANGELOG.md` a line.
+//! Beside them `tests/all/<name>.rs`, with its `mod` in `main.rs`, has answers, recorded or from the
+//! manual; `tests/all/schedulers.rs` its section in the struct of all; `deploy/configure.md` its line of
+//! contents, its section and its row in the table of schedulers, which a test demands; `CHANGELOG.md` a
+//! line; the docs of `lib.rs` and `ARCHITECTURE.md` its name. With labels of nodes also the table of
+//! `kinds.rs`.
+//!
+//! The section `[ingest.<name>]` alone chooses the scheduler. `flux/mod.rs` (polled) and `lsf/mod.rs`
+//! (followed) are the ones to copy.
 //!
 //! Every method but a few has a default, which refuses with a remedy ([`Unsupported`]). Ingest, control,
 //! pilot-helper and `lacuna check` take their schedulers from [`SchedulerName::ALL`]; none names one.

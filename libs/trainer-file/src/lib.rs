@@ -16,11 +16,15 @@
 //! 1. `libs/model/src/trainer.rs`: the field of `Program` (of `TrainerSpec`, if no program has it),
 //!    its default, what it may be (`check`), and its length (`bytes`);
 //! 2. `written.rs` here: the key, in both syntaxes;
-//! 3. `launch.rs` here (`build.rs` for a field of `TrainerSpec`): from the key to the field;
+//! 3. `launch.rs` here (`build.rs` for a field of `TrainerSpec`): from the key to the field; `build.rs`
+//!    for a text that must be one line, and for the key of a new `SpecError`;
 //! 4. `services/agent/src/launcher/environment.rs`: the variable of the program. An assignment has the
 //!    whole `Program`, so nothing on the way knows the field;
-//! 5. `libs/wire/tests/golden/samples/asked.rs` (`of_a_directory`), with its golden bytes;
+//! 5. `libs/wire/tests/golden/samples/asked.rs` (`of_a_directory`), with its golden bytes
+//!    (`LACUNA_GOLDEN=write cargo test -p lacuna-wire --test all golden`);
 //! 6. an example of `deploy/examples/`, which tests read in both syntaxes.
+//!
+//! What others may not see is taken away in `for_all` (`libs/trainer/src/controller/show.rs`).
 //!
 //! A value with a form of its own stands in `FORMS` of `remedy.rs` too.
 

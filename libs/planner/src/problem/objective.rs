@@ -32,6 +32,19 @@
 //! Service is `model::Attained`, kept by control in each trainer's record and by the replay for
 //! each owner. The input of a plan has the owner's service. Tables that depend on a trainer's
 //! progress change in steps of 1 %, so most solves reuse the previous table.
+//!
+//! **One more objective** needs:
+//!
+//! | file | what the objective needs there |
+//! |---|---|
+//! | `objective.rs` | the variant, its row above, its place in `NAMES` |
+//! | `objective/value_table.rs` | its table in `ValueTable::of`, for which the compiler asks, and a `Rule` if it changes with a [`State`]. Values are finite and not negative, with no samples left too. A trainer that ends by itself has no samples left: refuse it ([`ObjectiveError::NoWork`]) or fall back |
+//! | `libs/model/src/planning.rs`, `services/cli/src/replay/args.rs`, `services/planner/src/shell.rs` | its name in the doc comment, the help, the error |
+//! | `deploy/lacuna.toml`, `deploy/replay.md`, `CHANGELOG.md` | its words for people |
+//!
+//! Tests: `objective/tests.rs`, `tests/all/objectives.rs` (plans), the list in `tests/all/together.rs`
+//! (loaders), `libs/sim/tests/all/objectives.rs` (a replay). One that needs more than [`State`] of a
+//! trainer also touches `plan/roster.rs` and `libs/sim/src/world/membership.rs`.
 
 mod expression;
 mod named;
