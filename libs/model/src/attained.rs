@@ -8,7 +8,7 @@ use crate::{Span, Timestamp};
 /// (`PriorityDecayHalfLife`).
 pub const HALF_LIFE: Span = Span::from_secs(7 * 86_400);
 
-/// Service attained ([`crate::TrainerSpec::service_s`]), decaying with [`HALF_LIFE`].
+/// Service attained (`lacuna_rates::Rates::service_s`), decaying with [`HALF_LIFE`].
 ///
 /// Control keeps one for each trainer in its record, and counts samples when they are reported. A
 /// replay counts them at every event. Both agree at the moments at which the planner decides.
