@@ -2,7 +2,7 @@
 
 use lacuna_cli::error::{CliError, Exit, Result};
 use lacuna_cli::output::progress_bar;
-use lacuna_layers::{Answer, Error, Options, Placement, LayerProfile, place};
+use lacuna_layers::{Answer, Error, LayerProfile, Options, Placement, place};
 use lacuna_runtime::clock::{Stopwatch, processor_s};
 
 use super::evaluate::Evaluator;

@@ -5,7 +5,7 @@ use super::column::Column;
 use super::generator::ColumnKind;
 
 /// Applies a choice: the new owner of each place. `held` are the places of each trainer's nodes.
-/// `flexible` trainers give up all of theirs, and may take them again.
+/// A `flexible` trainer gives its nodes up first; its choice may contain them.
 pub(crate) fn place(
     chosen: &[Column],
     classes: &Classes,
